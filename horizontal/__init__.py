@@ -1,0 +1,1 @@
+"""Horizontal federated learning: clients that hold the same features of different people."""

@@ -1,0 +1,107 @@
+"""The structure that ARCHITECTURE.md describes, read from the code itself."""
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGES = ("protocols", "vertical", "horizontal", "parties")
+STANDARD = frozenset(sys.stdlib_module_names)
+ALLOWED = {
+    "protocols": {"protocols", "numpy", "cryptography"},
+    "vertical": {"vertical", "protocols", "torch", "numpy", "scipy"},
+    "horizontal": {"horizontal", "protocols", "torch", "numpy", "scipy"},
+}
+# Libraries that work on public data or released numbers only, and where they may appear.
+ONLY_IN = {
+    "syft": {"parties/datasite.py"},
+    "private_set_intersection": {"protocols/psi.py"},
+    "sklearn": {"parties/demo.py", "parties/demo_data.py", "parties/demo_baselines.py"},
+    "matplotlib": {"parties/report.py"},
+}
+FORBIDDEN_CALLS = {"eval", "exec", "pickle.load", "pickle.loads", "pickle.dump", "pickle.dumps", "torch.load"}
+FORBIDDEN_MODULES = {"pickle", "cloudpickle", "dill", "marshal", "shelve"}
+
+
+def _sources(*packages: str) -> Iterator[tuple[str, ast.Module]]:
+    for package in packages:
+        for path in sorted((ROOT / package).rglob("*.py")):
+            yield path.relative_to(ROOT).as_posix(), ast.parse(path.read_text(encoding="utf-8"))
+
+
+def _imports(tree: ast.Module) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name.split(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
+            yield node.module.split(".")[0]
+
+
+@pytest.mark.parametrize("package", sorted(ALLOWED))
+def test_imports_point_in_one_direction(package: str) -> None:
+    wrong = [
+        f"{name} imports {module}"
+        for name, tree in _sources(package)
+        for module in _imports(tree)
+        if module not in STANDARD
+        and module not in ALLOWED[package]
+        and name not in ONLY_IN.get(module, set())
+    ]
+    assert wrong == []
+
+
+@pytest.mark.parametrize("library", sorted(ONLY_IN))
+def test_a_library_stays_where_it_belongs(library: str) -> None:
+    users = {name for name, tree in _sources(*PACKAGES) if library in _imports(tree)}
+    assert users <= ONLY_IN[library]
+
+
+def test_only_the_catalog_names_the_algorithms() -> None:
+    allowed = {"parties/catalog.py", "parties/demo.py", "parties/demo_baselines.py"}
+    data = {"vertical.table"}  # the records in which a block reaches a program
+    users = set()
+    for name, tree in _sources("parties"):
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] in ("vertical", "horizontal"):
+                if node.module not in data:
+                    users.add(name)
+    assert users <= allowed
+
+
+def _called(node: ast.Call) -> str:
+    if isinstance(node.func, ast.Name):
+        return node.func.id
+    if isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Name):
+        return f"{node.func.value.id}.{node.func.attr}"
+    return ""
+
+
+def test_nothing_is_unpickled_or_evaluated() -> None:
+    found = []
+    for name, tree in _sources(*PACKAGES, "benchmarks"):
+        found += [f"{name}: imports {m}" for m in _imports(tree) if m in FORBIDDEN_MODULES]
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Call) and _called(node) in FORBIDDEN_CALLS:
+                found.append(f"{name}:{node.lineno}: {_called(node)}")
+    assert found == []
+
+
+def test_no_exception_is_swallowed() -> None:
+    silent = [
+        f"{name}:{node.lineno}"
+        for name, tree in _sources(*PACKAGES, "benchmarks")
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ExceptHandler) and [type(b) for b in node.body] == [ast.Pass]
+    ]
+    assert silent == []
+
+
+@pytest.mark.parametrize("module", ["vertical", "horizontal", "protocols", "parties.cli"])
+def test_the_light_imports_load_neither_syft_nor_torch(module: str) -> None:
+    program = f"import sys, {module}; print([m for m in ('syft', 'torch', 'pandas') if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
