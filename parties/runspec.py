@@ -1,0 +1,157 @@
+"""What a worker is told: the `run.json` in its run folder, written by the supervisor, read by the worker.
+
+A run folder (0700) holds, besides `run.json`: `progress.json` (`Snapshot`, replaced atomically, `seq` only grows),
+`result.json` (what the analyst may read), `artifacts.bin` (model parts, 0600, stay here), `checkpoints/`,
+`temporary/`, `private.seed` (0600) and the worker's log.  Every file but `run.json` and the log is the worker's.
+"""
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from enum import IntEnum, StrEnum
+from pathlib import Path
+
+from protocols.errors import ConfigError
+
+RUN_FILE = "run.json"
+PROGRESS_FILE = "progress.json"
+RESULT_FILE = "result.json"
+ARTIFACTS_FILE = "artifacts.bin"
+CHECKPOINTS = "checkpoints"
+TEMPORARY = "temporary"
+SEED_FILE = "private.seed"
+
+
+class State(StrEnum):
+    """How a worker's run stands; RUNNING is the only one that isn't an end."""
+
+    RUNNING = "RUNNING"
+    DONE = "DONE"
+    FAILED = "FAILED"
+    INTERRUPTED = "INTERRUPTED"
+    CANCELLED = "CANCELLED"
+    REVOKED = "REVOKED"
+
+
+class ExitCode(IntEnum):
+    """The worker's exit status for each end; any other status means that it died without a word."""
+
+    DONE = 0
+    FAILED = 10
+    INTERRUPTED = 11
+    CANCELLED = 12
+    REVOKED = 13
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunSpec:
+    """All a worker needs to know; paths are absolute.
+
+    `request` is the signed request's text, `approvals` the text that `approval.parse_approvals` reads.  Peers and
+    their pinned certificates are those of the request's roster, which the supervisor compared with the address book.
+    """
+
+    digest: str
+    run: int
+    """Number of this run of the request, from 1."""
+    request: str
+    approvals: str
+    role: str
+    state: str
+    """The party's state folder: the supervisor's socket is found from it."""
+    store: str
+    audit: str
+    link_key: str
+    """PEM file (0600) of the private key of the party's link certificate."""
+    link_certificate: str
+    """PEM file of the certificate itself."""
+    bind: str = ""
+    """Host to listen on when it isn't the roster's (for example 0.0.0.0 behind a published name)."""
+    seed: str = ""
+    """An injected private seed, 64 hex digits; empty: the worker draws one from the operating system."""
+    connect_s: float = 25.0
+    """Both workers must have met and shaken hands within this time."""
+    silence_s: float = 25.0
+    """A peer that sends nothing for this long, not even a keep-alive, is lost."""
+    message_s: float = 1800.0
+    """The longest wait for one message of a living peer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """One state of `progress.json`."""
+
+    seq: int
+    state: State
+    phase: str = ""
+    step: int = 0
+    of: int = 0
+    loss: float | None = None
+    eta: float | None = None
+    """Seconds to the end of the phase, or None."""
+    bytes_sent: int = 0
+    bytes_received: int = 0
+    note: str = ""
+    reason: str = ""
+    """For an end: a code from `protocols.errors`, `peer_stopped:<code>` for one that the peer gave."""
+
+
+def write_private(path: Path, data: bytes) -> None:
+    """Puts `data` at `path` with mode 0600, whole or not at all, and on the disk before it returns."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.new")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(temporary, path)
+    sync_folder(path.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Makes a rename or removal in `folder` durable."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def save_spec(folder: Path, spec: RunSpec) -> None:
+    """Writes `run.json` (0600: it may hold an injected seed)."""
+    write_private(folder / RUN_FILE, json.dumps(asdict(spec), sort_keys=True).encode())
+
+
+def load_spec(folder: Path) -> RunSpec:
+    """Reads `run.json`; ConfigError names a field that is missing, unknown or of a wrong type."""
+    try:
+        values = json.loads((folder / RUN_FILE).read_bytes())
+    except (OSError, ValueError) as problem:
+        raise ConfigError(f"{RUN_FILE} of this run can't be read ({type(problem).__name__})") from problem
+    if not isinstance(values, dict):
+        raise ConfigError(f"{RUN_FILE} isn't an object")
+    return _checked(values)
+
+
+def _checked(values: Mapping[str, object]) -> RunSpec:
+    types = {field.name: field.type for field in fields(RunSpec)}
+    for name, value in values.items():
+        if name not in types:
+            raise ConfigError(f"{RUN_FILE}: unknown field {name}")
+        accepted = (int, float) if types[name] is float else (types[name],)
+        if type(value) not in accepted:
+            raise ConfigError(f"{RUN_FILE}: {name} must be of type {types[name]}")
+    missing = sorted({"digest", "run", "request", "approvals", "role", "state", "store", "audit"} - set(values))
+    if missing or "link_key" not in values or "link_certificate" not in values:
+        raise ConfigError(f"{RUN_FILE}: missing field {(missing + ['link_key, link_certificate'])[0]}")
+    return RunSpec(**values)  # type: ignore[arg-type]  # each was just compared with the field's type
+
+
+def read_snapshot(folder: Path) -> Snapshot | None:
+    """The newest `progress.json`, or None before the worker's first; atomic replacement makes it always whole."""
+    try:
+        values = json.loads((folder / PROGRESS_FILE).read_bytes())
+    except FileNotFoundError:
+        return None
+    return Snapshot(**{**values, "state": State(values["state"])})
