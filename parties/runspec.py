@@ -6,12 +6,11 @@ A run folder (0700) holds, besides `run.json`: `progress.json` (`Snapshot`, repl
 """
 
 import json
-import os
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import MISSING, asdict, dataclass, fields
 from enum import IntEnum, StrEnum
 from pathlib import Path
 
+from parties.private_files import read_json, write_json
 from protocols.errors import ConfigError
 
 RUN_FILE = "run.json"
@@ -97,54 +96,24 @@ class Snapshot:
     """For an end: a code from `protocols.errors`, `peer_stopped:<code>` for one that the peer gave."""
 
 
-def write_private(path: Path, data: bytes) -> None:
-    """Puts `data` at `path` with mode 0600, whole or not at all, and on the disk before it returns."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.new")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(temporary, path)
-    sync_folder(path.parent)
-
-
-def sync_folder(folder: Path) -> None:
-    """Makes a rename or removal in `folder` durable."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
 def save_spec(folder: Path, spec: RunSpec) -> None:
     """Writes `run.json` (0600: it may hold an injected seed)."""
-    write_private(folder / RUN_FILE, json.dumps(asdict(spec), sort_keys=True).encode())
+    write_json(folder / RUN_FILE, asdict(spec))
 
 
 def load_spec(folder: Path) -> RunSpec:
     """Reads `run.json`; ConfigError names a field that is missing, unknown or of a wrong type."""
-    try:
-        values = json.loads((folder / RUN_FILE).read_bytes())
-    except (OSError, ValueError) as problem:
-        raise ConfigError(f"{RUN_FILE} of this run can't be read ({type(problem).__name__})") from problem
-    if not isinstance(values, dict):
-        raise ConfigError(f"{RUN_FILE} isn't an object")
-    return _checked(values)
-
-
-def _checked(values: Mapping[str, object]) -> RunSpec:
-    types = {field.name: field.type for field in fields(RunSpec)}
+    values = read_json(folder / RUN_FILE)
+    known = {field.name: field for field in fields(RunSpec)}
     for name, value in values.items():
-        if name not in types:
+        if name not in known:
             raise ConfigError(f"{RUN_FILE}: unknown field {name}")
-        accepted = (int, float) if types[name] is float else (types[name],)
+        accepted = (int, float) if known[name].type is float else (known[name].type,)
         if type(value) not in accepted:
-            raise ConfigError(f"{RUN_FILE}: {name} must be of type {types[name]}")
-    missing = sorted({"digest", "run", "request", "approvals", "role", "state", "store", "audit"} - set(values))
-    if missing or "link_key" not in values or "link_certificate" not in values:
-        raise ConfigError(f"{RUN_FILE}: missing field {(missing + ['link_key, link_certificate'])[0]}")
+            raise ConfigError(f"{RUN_FILE}: {name} has a wrong type")
+    for name, field in known.items():
+        if field.default is MISSING and name not in values:
+            raise ConfigError(f"{RUN_FILE}: field {name} is missing")
     return RunSpec(**values)  # type: ignore[arg-type]  # each was just compared with the field's type
 
 
