@@ -1,0 +1,16 @@
+"""The rules of a joint computation, without sockets, frameworks or files of data.
+
+Import the module that you need; the package itself imports nothing, so that `import protocols` costs nothing.
+
+errors      one family of exceptions, each with a stable code
+wire        frozen messages <-> bytes, and the same safe format for named arrays
+program     protocol programs as generators of effects; `simulate` runs them in one thread
+seeds       private and public randomness
+keys        Ed25519 signatures, key files, link certificates, fingerprints
+request     the frozen, canonical computation request
+approval    signed decisions of people and countersigned approvals of parties
+gate        the release manifest, enforced
+audit       the hash-chained log of one party
+disclosure  what may be said about small groups
+psi         private set intersection
+"""
