@@ -1,8 +1,9 @@
 """The gate: what the manifest doesn't list can neither leave a party nor be accepted by it.
 
-Every party has its own gate and trusts no other's. A release (one line of the manifest) is known by message kind, sender and
-receiver; a message passes when each of its array, bytes and text fields is listed and fits, its encoded size fits and the
-number of messages isn't used up. `Trace` collects the messages of a rehearsal, to show that the bounds hold and are tight.
+Every party has its own gate and trusts no other's. A release (one line of the manifest) is known by message
+kind, sender and receiver; a message passes when each of its array, bytes and text fields is listed and fits,
+its encoded size fits and the number of messages isn't used up. `Trace` collects the messages of a rehearsal,
+to show that the bounds hold and are tight.
 """
 
 import threading
@@ -25,7 +26,7 @@ _NOTHING_USED: Mapping[ReleaseKey, int] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReleaseUse:
-    """How much of one release was used: messages, encoded bytes, and rows (first dimensions of all arrays, summed)."""
+    """How much of one release was used; rows are the first dimensions of all arrays, summed."""
 
     kind: str
     sender: str
@@ -56,11 +57,17 @@ class Gate:
         self._rows = dict.fromkeys(self._releases, 0)
 
     def outbound(self, to: str, message: wire.Message, nbytes: int) -> None:
-        """Counts a message of `nbytes` encoded bytes that is about to leave for role `to`. Raises GateError: don't send it."""
+        """Counts a message of `nbytes` encoded bytes that is about to leave for role `to`.
+
+        Raises GateError: don't send it.
+        """
         self._pass("outbound", (type(message).__name__, self._role, to), message, nbytes)
 
     def inbound(self, sender: str, message: wire.Message, nbytes: int) -> None:
-        """Counts a message of `nbytes` encoded bytes that came from role `sender`. Raises GateError: don't use it."""
+        """Counts a message of `nbytes` encoded bytes that came from role `sender`.
+
+        Raises GateError: don't use it.
+        """
         self._pass("inbound", (type(message).__name__, sender, self._role), message, nbytes)
 
     @property
@@ -70,7 +77,7 @@ class Gate:
             return dict(self._used)
 
     def summary(self) -> tuple[ReleaseUse, ...]:
-        """What went through this gate, for each release that this party sends or receives, in the manifest's order."""
+        """What went through, for each release that this party sends or receives, in the manifest's order."""
         with self._lock:
             return tuple(
                 ReleaseUse(
@@ -90,7 +97,10 @@ class Gate:
         with self._lock:
             reason = excess(self._releases.get(key), shapes, nbytes, self._used.get(key, 0))
             if reason:
-                raise GateError(f"{direction} {_named(key)}: {reason}", remedy="the run must stop; compare code and manifest")
+                raise GateError(
+                    f"{direction} {_named(key)}: {reason}",
+                    remedy="the run must stop; compare code and manifest",
+                )
             self._used[key] += 1
             self._bytes[key] += nbytes
             self._rows[key] += _rows(message)
@@ -133,23 +143,28 @@ class Trace:
         self._lines.append(line)
 
     def fits(self, manifest: ComputationRequest | Iterable[Release]) -> None:
-        """Raises GateError at the first message that gates with this manifest would stop; returns nothing if all pass."""
+        """Raises GateError at the first message that a gate would stop; returns nothing if all pass."""
         releases = _by_key(manifest)
         used = dict.fromkeys(releases, 0)
         for number, line in enumerate(self._lines, start=1):
             reason = excess(releases.get(line.key), dict(line.shapes), line.nbytes, used.get(line.key, 0))
             if reason:
-                raise GateError(f"message {number}, {_named(line.key)}: {reason}", remedy="the manifest doesn't fit the code")
+                raise GateError(
+                    f"message {number}, {_named(line.key)}: {reason}",
+                    remedy="the manifest doesn't fit the code",
+                )
             used[line.key] += 1
 
     def fill(self, manifest: ComputationRequest | Iterable[Release]) -> dict[ReleaseKey, float]:
-        """For each release, the bytes sent as a part of what it allows in all: 1.0 is a bound without slack, 0.0 unused."""
+        """For each release, the bytes sent as a part of all it allows: 1.0 is a bound without slack."""
         releases = _by_key(manifest)
         sent = dict.fromkeys(releases, 0)
         for line in self._lines:
             if line.key in sent:
                 sent[line.key] += line.nbytes
-        return {key: sent[key] / (release.repetitions * release.max_bytes) for key, release in releases.items()}
+        return {
+            key: sent[key] / (release.repetitions * release.max_bytes) for key, release in releases.items()
+        }
 
 
 def excess(release: Release | None, shapes: Shapes, nbytes: int, used: int) -> str:

@@ -1,15 +1,17 @@
 """Frozen records to canonical JSON and back: one record, one byte string.
 
-Whatever is hashed or signed (requests, approvals, audit entries and heads) goes through this module, so that a digest has
-exactly one preimage. Canonical means: UTF-8, keys sorted, no white space, no NaN or infinity, no escape that UTF-8 doesn't need.
-The reader is strict: it names the unknown, missing or mistyped field, and refuses bytes that it would have written differently.
-A record's field may be str, int, float, bool, a union of these, a StrEnum, another record, or a tuple of such.
+Whatever is hashed or signed (requests, approvals, audit entries and heads) goes through this module, so that
+a digest has exactly one preimage. Canonical means: UTF-8, keys sorted, no white space, no NaN or infinity, no
+escape that UTF-8 doesn't need. The reader is strict: it names the unknown, missing or mistyped field, and
+refuses bytes that it would have written differently. A record's field may be str, int, float, bool, a union
+of these, a StrEnum, another record, or a tuple of such.
 """
 
 import json
 import math
 import types
 import typing
+from collections.abc import Hashable
 from dataclasses import fields, is_dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -29,18 +31,24 @@ _BIDI = frozenset("\u200e\u200f\u061c\u202a\u202b\u202c\u202d\u202e\u2066\u2067\
 
 
 def encode_record(record: object) -> bytes:
-    """Canonical bytes of a record (or of a tuple of records). Raises ValueError for a number that JSON has no form for."""
+    """Canonical bytes of a record (or of a tuple of records).
+
+    Raises ValueError for a number that JSON has no form for.
+    """
     return canonical_json(_plain(record))
 
 
 def canonical_json(value: object) -> bytes:
-    """Canonical bytes of a plain JSON value. Raises ValueError for NaN, infinity or text that UTF-8 can't hold."""
+    """Canonical bytes of a plain JSON value.
+
+    Raises ValueError for NaN, infinity or text that UTF-8 can't hold.
+    """
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     return text.encode("utf-8")
 
 
 def decode_record(data: bytes, kind: type[R], error: type[FedaccordError]) -> R:
-    """The record of type `kind` that `data` is the canonical form of; raises `error` naming the field that is wrong."""
+    """The record of type `kind` in canonical form `data`; raises `error` naming the field that is wrong."""
     return cast(R, _decode(data, kind, kind.__name__, error))
 
 
@@ -50,20 +58,23 @@ def decode_records(data: bytes, kind: type[R], error: type[FedaccordError]) -> t
 
 
 def signing_bytes(purpose: str, payload: bytes) -> bytes:
-    """What is signed for a record of this purpose: a prefix of its own, so that no signature serves for another purpose."""
+    """What is signed for a record: a prefix of its purpose, so that no signature serves for another."""
     return b"fedaccord " + purpose.encode("ascii") + b" v1\n" + payload
 
 
 def check_types(record: object, error: type[FedaccordError]) -> None:
-    """Refuses a record whose field holds another type than annotated (a list for a tuple, a bool for an int)."""
-    for name, annotation in _hints(type(record)).items():
+    """Refuses a record in which a field has another type than annotated (a list for a tuple)."""
+    for name, annotation in _hints(cast(Hashable, type(record))).items():
         _check(annotation, getattr(record, name), name, error)
 
 
-def check_text(value: str, field: str, error: type[FedaccordError], *, limit: int = 200, lines: bool = False) -> None:
-    """Refuses text that is empty, blank at an end, too long, or that could look other than it is on a review page."""
+def check_text(
+    value: str, field: str, error: type[FedaccordError], *, limit: int = 200, lines: bool = False
+) -> None:
+    """Refuses text that is empty, blank at an end, too long, or able to mislead the eye on a review page."""
     if not value or value != value.strip():
-        raise error(f"{field}: expected text without blanks at its ends, got {'nothing' if not value.strip() else 'blanks'}")
+        what = "blanks at an end" if value.strip() else "nothing"
+        raise error(f"{field}: expected text without blanks at its ends, got {what}")
     if len(value) > limit:
         raise error(f"{field}: {len(value)} characters, at most {limit} are allowed")
     if any(c in _BIDI or (not c.isprintable() and c != " " and not (lines and c == "\n")) for c in value):
@@ -79,13 +90,14 @@ def utc_text(now: datetime) -> str:
 
 def parse_utc(text: str, field: str, error: type[FedaccordError]) -> datetime:
     """The time that `utc_text` wrote as `text`; raises `error` naming the field for any other form."""
+    wrong = error(f"{field}: expected a UTC time such as 2030-01-31T12:00:00Z, got {text[:40]!r}")
     try:
         time = datetime.fromisoformat(text)
-        if text.endswith("Z") and utc_text(time) == text:
-            return time
-    except ValueError:
-        pass
-    raise error(f"{field}: expected a UTC time such as 2030-01-31T12:00:00Z, got {text[:40]!r}")
+    except ValueError as failure:
+        raise wrong from failure
+    if time.tzinfo is None or utc_text(time) != text:
+        raise wrong
+    return time
 
 
 def _plain(value: object) -> object:
@@ -109,7 +121,9 @@ def _decode(data: bytes, annotation: object, path: str, error: type[FedaccordErr
     except ValueError as failure:
         raise error(f"{path}: holds a value without a canonical form") from failure
     if canonical != data:
-        raise error(f"{path}: the bytes are not in canonical form (key order, blanks, repeated keys or escapes)")
+        raise error(
+            f"{path}: the bytes are not in canonical form (key order, blanks, repeated keys or escapes)"
+        )
     return record
 
 
@@ -125,7 +139,9 @@ def _build(annotation: object, value: object, path: str, error: type[FedaccordEr
         if not isinstance(value, list):
             raise _mistyped(path, "a list", value, error)
         inner = _item_types(annotation, len(value), path, error)
-        return tuple(_build(a, v, f"{path}[{i}]", error) for i, (a, v) in enumerate(zip(inner, value, strict=True)))
+        return tuple(
+            _build(a, v, f"{path}[{i}]", error) for i, (a, v) in enumerate(zip(inner, value, strict=True))
+        )
     _check(annotation, value, path, error)
     return value
 
@@ -137,7 +153,9 @@ def _build_record(kind: type, value: object, path: str, error: type[FedaccordErr
     for what, names in (("missing", hints.keys() - value.keys()), ("unknown", value.keys() - hints.keys())):
         if names:
             raise error(f"{path}: {what} field {', '.join(repr(name[:60]) for name in sorted(names))}")
-    built = {name: _build(annotation, value[name], f"{path}.{name}", error) for name, annotation in hints.items()}
+    built = {
+        name: _build(annotation, value[name], f"{path}.{name}", error) for name, annotation in hints.items()
+    }
     try:
         return kind(**built)
     except error as failure:
@@ -159,7 +177,9 @@ def _check(annotation: object, value: object, path: str, error: type[FedaccordEr
         raise error(f"{path}: expected a finite number")
 
 
-def _item_types(annotation: object, length: int, path: str, error: type[FedaccordError]) -> tuple[object, ...]:
+def _item_types(
+    annotation: object, length: int, path: str, error: type[FedaccordError]
+) -> tuple[object, ...]:
     inner = typing.get_args(annotation)
     if len(inner) == 2 and inner[1] is Ellipsis:
         return (inner[0],) * length
@@ -173,6 +193,7 @@ def _mistyped(path: str, expected: str, value: object, error: type[FedaccordErro
 
 
 @cache
-def _hints(kind: type) -> dict[str, object]:
-    hints = typing.get_type_hints(kind)
-    return {f.name: hints[f.name] for f in fields(kind)}
+def _hints(kind: Hashable) -> dict[str, object]:
+    record = cast(type, kind)
+    hints = typing.get_type_hints(record)
+    return {f.name: hints[f.name] for f in fields(record)}
