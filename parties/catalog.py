@@ -1,0 +1,151 @@
+"""The computations that a request can name. The only module of `parties` that knows the algorithms.
+
+To add one: its programs and messages in `vertical` or `horizontal`, and one line in `CATALOG`. Nothing that arrives from
+elsewhere is imported by name: a request's `computation` is looked up here or refused.
+"""
+
+import hashlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TypeAlias
+
+from protocols.errors import CodeDigestError, RequestError
+from protocols.program import Observe, Outcome, Program
+from protocols.request import ComputationRequest, Release
+from protocols.seeds import PrivateSeed
+from protocols.wire import Message
+from vertical.table import PartyData
+
+Parameters: TypeAlias = tuple[tuple[str, str | int | float | bool], ...]
+ROOT = Path(__file__).resolve().parent.parent
+# What decides what a run computes and what leaves: an edit here voids approvals; an edit of the console doesn't.
+DIGESTED_PACKAGES = ("protocols", "vertical", "horizontal")
+DIGESTED_FILES = (
+    "parties/block.py",
+    "parties/catalog.py",
+    "parties/csv_text.py",
+    "parties/drive.py",
+    "parties/handshake.py",
+    "parties/link.py",
+    "parties/parquet_file.py",
+    "parties/runspec.py",
+    "parties/store.py",
+    "parties/subject_key.py",
+    "parties/tls_link.py",
+    "parties/worker.py",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Computation:
+    """One entry of the catalog.
+
+    `parameters` completes and checks settings (ConfigError); `manifest` derives the release manifest from complete
+    parameters and the published rows of each role's block; `program` makes a role's program, which runs until its Outcome;
+    `kinds` are all messages that its worker decodes.
+    """
+
+    name: str
+    version: str
+    summary: str
+    roles: tuple[str, ...]
+    analyst_receives: tuple[str, ...]
+    parameters: Callable[[Mapping[str, object]], Parameters]
+    manifest: Callable[[Parameters, Mapping[str, int]], tuple[Release, ...]]
+    program: Callable[[str, ComputationRequest, PartyData, PrivateSeed, Observe], Program[Outcome]]
+    kinds: Callable[[], tuple[type[Message], ...]]
+
+
+def find(name: str, version: str) -> Computation:
+    """The computation of that name and version; RequestError that lists what there is."""
+    computation = CATALOG.get(name)
+    if computation is None:
+        raise RequestError(
+            f"computation {name[:80]!r} is not in the catalog", remedy=f"one of: {', '.join(sorted(CATALOG))}"
+        )
+    if computation.version != version:
+        raise RequestError(
+            f"computation {name}: the request asks for version {version[:20]!r}, installed is {computation.version}",
+            remedy="install the release that the request names, or ask with a new request",
+        )
+    return computation
+
+
+@cache
+def code_digest() -> str:
+    """SHA-256 (hex) over the names and bytes of all files that decide what a run computes and what leaves.
+
+    Read once per process: a worker computes it before it opens data.
+    """
+    files = [path for package in DIGESTED_PACKAGES for path in (ROOT / package).rglob("*.py")]
+    files += [ROOT / name for name in DIGESTED_FILES]
+    total = hashlib.sha256()
+    for path in sorted(files):
+        content = path.read_bytes()
+        total.update(f"{path.relative_to(ROOT).as_posix()}\n{len(content)}\n".encode())
+        total.update(content)
+    return total.hexdigest()
+
+
+def check_code(request: ComputationRequest) -> None:
+    """CodeDigestError unless the installed code is the one that the request (and so every approval) names."""
+    if request.code_digest != code_digest():
+        raise CodeDigestError(
+            f"the request was made for code {request.code_digest[:12]}, installed is {code_digest()[:12]}",
+            remedy="install the same release of fedaccord at every party, or ask with a new request",
+        )
+
+
+def _fedcvt_parameters(given: Mapping[str, object]) -> Parameters:
+    from vertical.config import FedCVTConfig
+
+    return FedCVTConfig(**given).to_parameters()  # type: ignore[arg-type]  # the config checks every value
+
+
+def _fedcvt_manifest(parameters: Parameters, rows: Mapping[str, int]) -> tuple[Release, ...]:
+    from vertical.config import FedCVTConfig
+    from vertical.manifest import manifest
+
+    return manifest(FedCVTConfig.from_parameters(parameters), rows["active"], rows["passive"])
+
+
+def _fedcvt_program(
+    role: str, request: ComputationRequest, data: PartyData, seed: PrivateSeed, observe: Observe
+) -> Program[Outcome]:
+    from vertical.active import active_program
+    from vertical.config import FedCVTConfig
+    from vertical.passive import passive_program
+
+    config = FedCVTConfig.from_parameters(request.parameters)
+    program = {"active": active_program, "passive": passive_program}[role]
+    return program(data, config, request.public_seed, seed, observe)
+
+
+def _fedcvt_kinds() -> tuple[type[Message], ...]:
+    from vertical.messages import KINDS
+
+    return KINDS
+
+
+CATALOG: Mapping[str, Computation] = {
+    computation.name: computation
+    for computation in (
+        Computation(
+            name="vertical.fedcvt.train",
+            version="1",
+            summary="Aligns the people, trains FedCVT on aligned and unaligned ones, and evaluates it on test people",
+            roles=("active", "passive"),
+            analyst_receives=(
+                "AUC, accuracy and related scores on test people, per method and per situation, to three digits",
+                "numbers of people per group and of pseudo labels, small ones suppressed",
+                "the mean training loss per interval",
+            ),
+            parameters=_fedcvt_parameters,
+            manifest=_fedcvt_manifest,
+            program=_fedcvt_program,
+            kinds=_fedcvt_kinds,
+        ),
+    )
+}
