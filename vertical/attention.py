@@ -1,0 +1,48 @@
+"""Scaled dot-product attention that copies a missing view from people who have it.
+
+Shapes: m queries, n keys, d width of query and key, v width of a value.
+FedCVT (arXiv 2008.10838), section 4.1; the temperature divides the scaled products, 1 is the paper's form.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+
+def attention_weights(
+    query: Tensor, keys: Tensor, *, temperature: float, own: Tensor | None = None
+) -> Tensor:
+    """Weights (m, n) of `softmax(query keys^T / (temperature sqrt(d)))`, query (m, d), keys (n, d).
+
+    `own` hides keys: int64 (m,) gives the column of each query's own person, -1 for none; bool (m, n) is
+    True where hidden. A row with any visible key is a convex combination (sums to 1); a row with none is
+    all zero, with finite gradients.
+    """
+    products = query @ keys.T / (temperature * math.sqrt(query.shape[1]))  # (m, n)
+    if own is None:
+        return torch.softmax(products, dim=1)
+    hidden = hidden_keys(own, keys.shape[0])
+    # A finite fill: with -inf a wholly hidden row would be 0/0, in the gradient too.
+    products = products.masked_fill(hidden, torch.finfo(products.dtype).min)
+    return torch.softmax(products, dim=1).masked_fill(hidden, 0.0)
+
+
+def attend(
+    query: Tensor, keys: Tensor, values: Tensor, *, temperature: float, own: Tensor | None = None
+) -> Tensor:
+    """Attention-weighted mean (m, v) of values (n, v), found by query (m, d) among keys (n, d).
+
+    A query without a visible key, and every query when n = 0, gets the zero vector (ours; the paper
+    doesn't meet this case).
+    """
+    return attention_weights(query, keys, temperature=temperature, own=own) @ values
+
+
+def hidden_keys(own: Tensor, n: int) -> Tensor:
+    """Bool (m, n), True where a key is hidden, from either form of `own`."""
+    if own.dtype == torch.bool:
+        return own
+    return own[:, None] == torch.arange(n, device=own.device)[None, :]

@@ -1,0 +1,210 @@
+"""Settings of a FedCVT run: scalars only, so that they fit in a request's parameters. No torch here."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
+from enum import StrEnum
+
+from protocols.errors import ConfigError
+
+Scalar = str | int | float | bool
+
+
+class EncoderKind(StrEnum):
+    """Shape of the four encoders."""
+
+    LINEAR = "linear"
+    MLP = "mlp"
+
+
+class PseudoWeighting(StrEnum):
+    """How accepted pseudo labels enter the loss of the joint head.
+
+    SHARE: their mean loss times the accepted share of the candidates (ours).
+    UNION: they join the truly labelled rows in one mean, as in the paper.
+    """
+
+    SHARE = "share"
+    UNION = "union"
+
+
+class Schedule(StrEnum):
+    """Learning rate over the steps."""
+
+    CONSTANT = "constant"
+    COSINE = "cosine"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FedCVTConfig:
+    """Settings of one FedCVT run; validated, the bad value stands in the ConfigError.
+
+    Views: `encoder` kind, `d` width of each of the two representations, `hidden` width of an MLP,
+    `head_hidden` width of a hidden layer in the heads (0: linear heads).
+    Optimiser (AdamW at both parties): `steps`, `learning_rate`, `schedule`, `weight_decay`.
+    Regularisation: `dropout` in the encoders, `input_noise` (standard deviation on scaled features),
+    `label_smoothing` (share given to the uniform distribution), `class_balance` (loss weights by class).
+    Fill: `temperature`; `fill` off leaves rows with one view out of the joint head and of the vote;
+    `live_keys` puts the step's own aligned rows, with gradient, in the place of their remembered copies.
+    Vote: three thresholds; `pseudo` off stops all pseudo labels; `pseudo_from` first step that uses them,
+    `pseudo_ramp` steps from weight 0 to 1, `pseudo_weighting`, `pseudo_passive` trains f^B on them too.
+    Weights: `l1` common views agree, `l2`/`l3` filled against true view of active/passive,
+    `l4`/`l5` unique against common view of active/passive.
+    Rows and messages: batch sizes per step, `memory_pool` rows of each common pool, `memory_every` steps
+    between refreshes, `evaluation_batch` rows per evaluation message, `minimum_overlap` aligned training rows.
+    Upper bounds, from which the release manifest follows: `max_common` people named as common in the alignment,
+    `max_aligned_train`, `max_aligned_test` and `max_passive_only` people used of each group.
+    Extras: `final_vote` on all passive-only people, whose views the active party gets for it;
+    `baselines` trains the aligned-only network (`baseline_steps` steps) and the active party alone;
+    `checkpoint_every` steps between checkpoints.
+    """
+
+    encoder: EncoderKind = EncoderKind.LINEAR
+    d: int = 16
+    hidden: int = 64
+    head_hidden: int = 0
+    steps: int = 400
+    learning_rate: float = 0.01
+    schedule: Schedule = Schedule.COSINE
+    weight_decay: float = 0.001
+    dropout: float = 0.0
+    input_noise: float = 0.0
+    label_smoothing: float = 0.0
+    class_balance: bool = False
+    temperature: float = 1.0
+    fill: bool = True
+    live_keys: bool = True
+    threshold_joint: float = 0.8
+    threshold_active: float = 0.7
+    threshold_passive: float = 0.7
+    pseudo: bool = True
+    pseudo_from: int = 100
+    pseudo_ramp: int = 100
+    pseudo_weighting: PseudoWeighting = PseudoWeighting.SHARE
+    pseudo_passive: bool = False
+    l1: float = 0.1
+    l2: float = 0.1
+    l3: float = 0.1
+    l4: float = 0.1
+    l5: float = 0.1
+    aligned_batch: int = 256
+    alone_batch: int = 256
+    memory_pool: int = 512
+    memory_every: int = 20
+    max_aligned_train: int = 256
+    max_aligned_test: int = 16384
+    max_common: int = 16640
+    max_passive_only: int = 16384
+    evaluation_batch: int = 1024
+    minimum_overlap: int = 10
+    final_vote: bool = True
+    baselines: bool = True
+    baseline_steps: int = 100
+    checkpoint_every: int = 100
+
+    def __post_init__(self) -> None:
+        for choice, kind in _CHOICES.items():
+            object.__setattr__(self, choice, _choose(choice, kind, getattr(self, choice)))
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if field.name not in _CHOICES and type(value) is not type(field.default):
+                wanted = type(field.default).__name__
+                raise ConfigError(f"{field.name}: expected {wanted}, came {value!r}")
+        for name, (low, high) in _RANGES.items():
+            value = getattr(self, name)
+            if not (math.isfinite(value) and low <= value <= high):
+                raise ConfigError(f"{name} must lie in [{low:g}, {high:g}], came {value!r}")
+        if not self.temperature > 0:
+            raise ConfigError(f"temperature must be above 0, came {self.temperature!r}")
+        if self.minimum_overlap > self.max_aligned_train:
+            raise ConfigError(
+                f"minimum_overlap {self.minimum_overlap} exceeds max_aligned_train {self.max_aligned_train}"
+            )
+
+    @property
+    def thresholds(self) -> tuple[float, float, float]:
+        """The vote's thresholds for f^AB, f^A, f^B, in this order."""
+        return self.threshold_joint, self.threshold_active, self.threshold_passive
+
+    @property
+    def term_weights(self) -> dict[str, float]:
+        """Weight of each representation term of the objective, by its name there; other terms weigh 1."""
+        return {
+            "diff_common": self.l1,
+            "diff_active": self.l2,
+            "diff_passive": self.l3,
+            "sim_active": self.l4,
+            "sim_passive": self.l5,
+        }
+
+    def to_parameters(self) -> tuple[tuple[str, Scalar], ...]:
+        """Every setting as (name, scalar), sorted by name: what a request carries."""
+        return tuple(
+            (name, str(value) if isinstance(value, StrEnum) else value)
+            for name, value in sorted((field.name, getattr(self, field.name)) for field in fields(self))
+        )
+
+    @classmethod
+    def from_parameters(cls, parameters: Iterable[tuple[str, Scalar]]) -> FedCVTConfig:
+        """The settings of a request; every setting must be there, so that no default can change an approved run."""
+        given = list(parameters)
+        values = dict(given)
+        known = {field.name for field in fields(cls)}
+        if len(values) != len(given):
+            raise ConfigError("a parameter is given twice")
+        if unknown := sorted(values.keys() - known):
+            raise ConfigError(f"unknown parameters: {', '.join(unknown)}")
+        if missing := sorted(known - values.keys()):
+            raise ConfigError(f"missing parameters: {', '.join(missing)}")
+        return cls(**values)  # type: ignore[arg-type]  # __post_init__ checks each type
+
+
+def _choose(name: str, kind: type[StrEnum], value: object) -> StrEnum:
+    try:
+        return kind(value)
+    except ValueError:
+        raise ConfigError(f"{name} must be one of {', '.join(kind)}, came {value!r}") from None
+
+
+_CHOICES: dict[str, type[StrEnum]] = {
+    "encoder": EncoderKind,
+    "schedule": Schedule,
+    "pseudo_weighting": PseudoWeighting,
+}
+_LARGE = 10_000_000
+_RANGES: dict[str, tuple[float, float]] = {
+    "d": (1, 4096),
+    "hidden": (1, 65536),
+    "head_hidden": (0, 65536),
+    "steps": (1, _LARGE),
+    "learning_rate": (1e-9, 10.0),
+    "weight_decay": (0.0, 100.0),
+    "dropout": (0.0, 0.95),
+    "input_noise": (0.0, 10.0),
+    "label_smoothing": (0.0, 0.5),
+    "temperature": (0.0, 1e6),
+    "threshold_joint": (0.0, 1.0),
+    "threshold_active": (0.0, 1.0),
+    "threshold_passive": (0.0, 1.0),
+    "pseudo_from": (0, _LARGE),
+    "pseudo_ramp": (0, _LARGE),
+    "l1": (0.0, 1e6),
+    "l2": (0.0, 1e6),
+    "l3": (0.0, 1e6),
+    "l4": (0.0, 1e6),
+    "l5": (0.0, 1e6),
+    "aligned_batch": (1, _LARGE),
+    "alone_batch": (0, _LARGE),
+    "memory_pool": (0, _LARGE),
+    "memory_every": (1, _LARGE),
+    "max_aligned_train": (1, _LARGE),
+    "max_aligned_test": (0, _LARGE),
+    "max_common": (1, _LARGE),
+    "max_passive_only": (0, _LARGE),
+    "evaluation_batch": (1, _LARGE),
+    "minimum_overlap": (1, _LARGE),
+    "baseline_steps": (1, _LARGE),
+    "checkpoint_every": (1, _LARGE),
+}

@@ -1,0 +1,145 @@
+"""The two encoders of a party and the representation they give.
+
+Shapes: n rows, f features of the party, d width of one representation.
+Nothing here reads torch's global random state: initial weights, dropout and input noise come from
+an explicit generator, so a party's private seed decides them all.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from vertical.config import EncoderKind, FedCVTConfig
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Representation:
+    """The two representations of the same n rows of one party: unique (n, d) and common (n, d)."""
+
+    unique: Tensor
+    common: Tensor
+
+    def joined(self) -> Tensor:
+        """`[unique ; common]`, (n, 2d): what a head reads and what a message carries."""
+        return torch.cat([self.unique, self.common], dim=1)
+
+    @classmethod
+    def split(cls, joined: Tensor) -> Representation:
+        """The representation inside (n, 2d), the inverse of `joined`."""
+        d = joined.shape[1] // 2
+        return cls(joined[:, :d], joined[:, d:])
+
+    @classmethod
+    def stack(cls, parts: Sequence[Representation]) -> Representation:
+        """The rows of all parts, one after another."""
+        return cls(torch.cat([part.unique for part in parts]), torch.cat([part.common for part in parts]))
+
+    @property
+    def rows(self) -> int:
+        """Number of rows n."""
+        return self.unique.shape[0]
+
+    def take(self, rows: Tensor | slice) -> Representation:
+        """Only these rows, in this order."""
+        return Representation(self.unique[rows], self.common[rows])
+
+    def zeros(self) -> Representation:
+        """As many rows of zero vectors, without history."""
+        return Representation(torch.zeros_like(self.unique), torch.zeros_like(self.common))
+
+    def detach(self) -> Representation:
+        """The same values without history."""
+        return Representation(self.unique.detach(), self.common.detach())
+
+
+def linear(inputs: int, outputs: int, generator: torch.Generator) -> nn.Linear:
+    """A linear layer with weights and bias uniform in +-1/sqrt(inputs), drawn from `generator` (ours; torch's bounds)."""
+    layer = nn.utils.skip_init(nn.Linear, inputs, outputs)  # leaves the global random state alone
+    bound = 1.0 / math.sqrt(max(inputs, 1))
+    with torch.no_grad():
+        layer.weight.uniform_(-bound, bound, generator=generator)
+        layer.bias.uniform_(-bound, bound, generator=generator)
+    assert isinstance(layer, nn.Linear)
+    return layer
+
+
+def drop(values: Tensor, rate: float, generator: torch.Generator | None) -> Tensor:
+    """Inverted dropout with its mask drawn from `generator`; the values themselves when that is None or rate 0."""
+    if generator is None or rate == 0.0:
+        return values
+    kept = torch.rand(values.shape, generator=generator, dtype=values.dtype).to(values.device) >= rate
+    return values * kept / (1.0 - rate)
+
+
+def add_noise(values: Tensor, deviation: float, generator: torch.Generator | None) -> Tensor:
+    """Values plus Gaussian noise from `generator`; the values themselves when that is None or deviation 0."""
+    if generator is None or deviation == 0.0:
+        return values
+    noise = torch.randn(values.shape, generator=generator, dtype=values.dtype).to(values.device)
+    return values + deviation * noise
+
+
+class Encoder(nn.Module):
+    """Linear layers with ReLU and dropout between them: (n, f) -> (n, d)."""
+
+    def __init__(self, widths: Sequence[int], dropout: float, generator: torch.Generator) -> None:
+        super().__init__()
+        pairs = zip(widths[:-1], widths[1:], strict=True)
+        self.layers = nn.ModuleList(linear(inputs, outputs, generator) for inputs, outputs in pairs)
+        self.dropout = dropout
+
+    def forward(self, features: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        """Representation (n, d) of features (n, f); with a generator in training form, without one in evaluation."""
+        for index, layer in enumerate(self.layers):
+            if index:
+                features = drop(torch.relu(features), self.dropout, generator)
+            features = layer(features)
+        return features
+
+
+def encoder(
+    kind: EncoderKind, inputs: int, d: int, *, hidden: int, dropout: float, generator: torch.Generator
+) -> Encoder:
+    """A fresh encoder from `inputs` features to width d; `hidden` and `dropout` matter to the MLP only."""
+    widths = (inputs, d) if kind == EncoderKind.LINEAR else (inputs, hidden, d)
+    return Encoder(widths, dropout, generator)
+
+
+class ViewEncoder(nn.Module):
+    """Both encoders of one party; they read the same (noisy) input."""
+
+    def __init__(self, unique: Encoder, common: Encoder, input_noise: float) -> None:
+        super().__init__()
+        self.unique = unique
+        self.common = common
+        self.input_noise = input_noise
+
+    def forward(self, features: Tensor, generator: torch.Generator | None = None) -> Representation:
+        """Unique and common representation of features (n, f).
+
+        With a generator: training form, drawing input noise, then the unique and the common encoder's
+        dropout, in this order. Without: evaluation form, no draw.
+        """
+        noisy = add_noise(features, self.input_noise, generator)
+        return Representation(self.unique(noisy, generator), self.common(noisy, generator))
+
+
+def view_encoder(config: FedCVTConfig, inputs: int, generator: torch.Generator) -> ViewEncoder:
+    """A party's two encoders with initial weights from its private `generator`: unique first, then common."""
+    unique, common = (
+        encoder(
+            config.encoder,
+            inputs,
+            config.d,
+            hidden=config.hidden,
+            dropout=config.dropout,
+            generator=generator,
+        )
+        for _ in range(2)
+    )
+    return ViewEncoder(unique, common, config.input_noise)

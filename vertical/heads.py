@@ -1,0 +1,56 @@
+"""The three classifiers of FedCVT, all at the active party: f^A, f^B and f^AB. They emit logits.
+
+Shapes: n rows, d width of one representation, k classes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from vertical.config import FedCVTConfig
+from vertical.encoders import Encoder, Representation
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class HeadLogits:
+    """Logits (n, k) of the three heads for the same n rows."""
+
+    joint: Tensor
+    active: Tensor
+    passive: Tensor
+
+
+class Heads(nn.Module):
+    """f^A on R_A (n, 2d), f^B on R_B (n, 2d), f^AB on [R_A ; R_B] (n, 4d)."""
+
+    def __init__(self, config: FedCVTConfig, classes: int, generator: torch.Generator) -> None:
+        super().__init__()
+        between = (config.head_hidden,) if config.head_hidden else ()
+        view = 2 * config.d
+        self.active = Encoder((view, *between, classes), config.dropout, generator)
+        self.passive = Encoder((view, *between, classes), config.dropout, generator)
+        self.joint = Encoder((2 * view, *between, classes), config.dropout, generator)
+        self.classes = classes
+
+    def active_logits(self, active: Representation) -> Tensor:
+        """f^A, (n, k)."""
+        logits: Tensor = self.active(active.joined())
+        return logits
+
+    def passive_logits(self, passive: Representation) -> Tensor:
+        """f^B, (n, k)."""
+        logits: Tensor = self.passive(passive.joined())
+        return logits
+
+    def joint_logits(self, active: Representation, passive: Representation) -> Tensor:
+        """f^AB on both views of the same rows, (n, k); either may be a filled one."""
+        logits: Tensor = self.joint(torch.cat([active.joined(), passive.joined()], dim=1))
+        return logits
+
+    def forward(self, active: Representation, passive: Representation) -> HeadLogits:
+        """All three heads on the same rows."""
+        a, p = active.joined(), passive.joined()
+        return HeadLogits(self.joint(torch.cat([a, p], dim=1)), self.active(a), self.passive(p))

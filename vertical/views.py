@@ -1,0 +1,96 @@
+"""Filling the view that a person lacks, both ways, from people who have it.
+
+Shapes: N aligned training rows in all, n of them in this step, m queries, d width, P_A and P_B rows of the
+active and the passive party's common pool. Active queries look for passive views and the other way round.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from vertical.attention import attend
+from vertical.encoders import Representation
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Memory:
+    """Keys and values of the fill, without gradient, refreshed every few steps.
+
+    active_unique, passive_unique (N, d): row i of both is the same person.
+    active_common (P_A, d), passive_common (P_B, d): pools of each party's own training rows.
+    active_position, passive_position int64 (N,): where aligned row i stands in that party's pool, -1 if nowhere;
+    a row that asks is hidden there from itself.
+    """
+
+    active_unique: Tensor
+    passive_unique: Tensor
+    active_common: Tensor
+    passive_common: Tensor
+    active_position: Tensor
+    passive_position: Tensor
+
+    @classmethod
+    def empty(cls, d: int) -> Memory:
+        """A memory of nobody: every fill is the zero vector."""
+        nobody, nowhere = torch.zeros(0, d), torch.zeros(0, dtype=torch.int64)
+        return cls(
+            active_unique=nobody,
+            passive_unique=nobody,
+            active_common=nobody,
+            passive_common=nobody,
+            active_position=nowhere,
+            passive_position=nowhere,
+        )
+
+
+def fill_passive(
+    active: Representation, memory: Memory, *, temperature: float, rows: Tensor | None = None
+) -> Representation:
+    """The passive view (m, d) twice, filled for m people of whom only the active view is known.
+
+    Unique: match inside the active party, copy from the passive one. Common: match across the parties.
+    `rows` int64 (m,) are the aligned positions of the queries when they are aligned people themselves: each
+    one's own row is then hidden (ours: else attention learns to pick the row itself).
+    """
+    own_common = None if rows is None else memory.passive_position[rows]
+    unique = attend(
+        active.unique, memory.active_unique, memory.passive_unique, temperature=temperature, own=rows
+    )
+    pool = memory.passive_common
+    return Representation(unique, attend(active.common, pool, pool, temperature=temperature, own=own_common))
+
+
+def fill_active(
+    passive: Representation, memory: Memory, *, temperature: float, rows: Tensor | None = None
+) -> Representation:
+    """The active view (m, d) twice, filled for m people of whom only the passive view is known; see fill_passive."""
+    own_common = None if rows is None else memory.active_position[rows]
+    unique = attend(
+        passive.unique, memory.passive_unique, memory.active_unique, temperature=temperature, own=rows
+    )
+    pool = memory.active_common
+    return Representation(unique, attend(passive.common, pool, pool, temperature=temperature, own=own_common))
+
+
+def with_live_rows(memory: Memory, active: Representation, passive: Representation, rows: Tensor) -> Memory:
+    """The memory with the step's aligned rows (n, d) in place of their remembered copies, gradient included.
+
+    `rows` int64 (n,) are their aligned positions. So a fill learns through the keys and values that are at
+    hand anyway, and only absent rows are stale.
+    """
+    return Memory(
+        active_unique=memory.active_unique.index_copy(0, rows, active.unique),
+        passive_unique=memory.passive_unique.index_copy(0, rows, passive.unique),
+        active_common=_replace(memory.active_common, memory.active_position[rows], active.common),
+        passive_common=_replace(memory.passive_common, memory.passive_position[rows], passive.common),
+        active_position=memory.active_position,
+        passive_position=memory.passive_position,
+    )
+
+
+def _replace(pool: Tensor, positions: Tensor, live: Tensor) -> Tensor:
+    inside = positions >= 0
+    return pool.index_copy(0, positions[inside], live[inside])
