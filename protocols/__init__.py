@@ -3,7 +3,8 @@
 Import the module that you need; the package itself imports nothing, so that `import protocols` costs nothing.
 
 errors      one family of exceptions, each with a stable code
-wire        frozen messages <-> bytes, and the same safe format for named arrays
+wire        frozen messages <-> bytes
+framing     the checked format of bytes under messages, checkpoints and models
 program     protocol programs as generators of effects; `simulate` runs them in one thread
 seeds       private and public randomness
 keys        Ed25519 signatures, key files, link certificates, fingerprints

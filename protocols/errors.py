@@ -1,6 +1,7 @@
 """One family of exceptions. The text is for the local log; a peer or the analyst only ever sees the code.
 
-A text says who, what was expected, what came and what to do; it never contains a key or a cell of private data.
+A text says who, what was expected, what came and what to do; it never contains a key or a cell of private
+data.
 """
 
 from __future__ import annotations
@@ -208,5 +209,5 @@ class PeerStopped(Stopped):
 
 
 def to_wire(error: BaseException) -> str:
-    """The code that a peer or the analyst may see; "internal" for every exception that isn't of our family."""
+    """The code that a peer or the analyst may see; "internal" for exceptions that aren't of our family."""
     return error.code if isinstance(error, FedaccordError) else INTERNAL

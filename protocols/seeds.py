@@ -1,9 +1,9 @@
 """Randomness, split by who may know it.
 
-The *public* seed is part of the request. It decides the order of rows, nothing else. Each party draws a *private* seed
-for initial weights, dropout and noise and keeps it: a peer who knew it could subtract the noise, or invert an encoder
-whose first weights it then knows. Tests, simulations and the demo inject private seeds, so that every way of running
-a program gives the same numbers.
+The *public* seed is part of the request. It decides the order of rows, nothing else. Each party draws a
+*private* seed for initial weights, dropout and noise and keeps it: a peer who knew it could subtract the
+noise, or invert an encoder whose first weights it then knows. Tests, simulations and the demo inject private
+seeds, so that every way of running a program gives the same numbers.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def injected(n: int, role: str) -> PrivateSeed:
 
 
 def derive(seed: bytes, purpose: str) -> int:
-    """A number of 63 bits for one purpose: HMAC-SHA256(seed, purpose), cut. Purposes are independent of each other."""
+    """63 bits for one purpose: HMAC-SHA256(seed, purpose), cut. ValueError for an empty seed."""
     if not seed:
         raise ValueError("the seed is empty")
     return int.from_bytes(hmac.digest(seed, purpose.encode(), "sha256")[:8], "big") >> 1
@@ -46,11 +46,12 @@ def numpy_generator(seed: PrivateSeed | int, purpose: str) -> np.random.Generato
 
 
 def public_order(public_seed: int, group: str, size: int, batch: int, step: int) -> NDArray[np.int64]:
-    """The rows, of 0..size-1, that all parties use of `group` at `step` (from 0); (min(batch, size),), all different.
+    """The rows, of 0..size-1, that all parties use of `group` at `step` (from 0): (min(batch, size),), distinct.
 
-    An endless row of epochs. Each epoch is a new permutation cut into batches; rows that don't fill a batch sit this
-    epoch out, so that every step has the same shape and no row is in a batch twice. With `batch >= size` each step has
-    all rows in order. The result depends on these five values only, never on labels or features.
+    An endless row of epochs. Each epoch is a new permutation cut into batches; rows that don't fill a batch
+    sit this epoch out, so that every step has the same shape and no row is in a batch twice. With `batch >=
+    size` each step has all rows in order. The result depends on these five values only, never on labels or
+    features.
     """
     if size < 0 or batch < 1 or step < 0:
         raise ValueError(f"size {size}, batch {batch}, step {step}: expected at least 0, 1, 0")
