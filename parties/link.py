@@ -1,0 +1,253 @@
+"""The contract between two workers: ordered messages of bytes, liveness, and an end that says why.
+
+`TlsLink` (parties.tls_link) carries a run; `MemoryLink` is its verified fake for one process.  One conformance test
+holds for both.  This module also has the framing, as a pure object that never sees a socket.
+
+A frame is a kind (1 byte), a length (4 bytes, network order) and that many bytes:
+
+| kind | bytes | meaning |
+|---|---|---|
+| PART | 1 to FRAME_LIMIT | a piece of a message; more follows |
+| LAST | 0 to FRAME_LIMIT | the last, mostly the only, piece |
+| KEEP_ALIVE | 0 | sent while there is nothing else, so that a long computation isn't taken for a dead peer |
+| STOP | 1 to 64 | why this side ends the run: a code of `protocols.errors`; overtakes messages not yet read |
+"""
+
+import struct
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from enum import IntEnum
+from typing import Final, Protocol
+
+from protocols.errors import LinkError, PeerLost, PeerStopped, PeerTimeout, ProtocolError
+
+FRAME_LIMIT: Final = 1 << 18
+MESSAGE_LIMIT: Final = (1 << 26) + (1 << 12)
+"""Bytes of the largest message: the largest that the wire format knows, and a little."""
+UNREAD_LIMIT: Final = 1 << 27
+"""Bytes a side keeps for a program that doesn't read them yet; above it, the sender has to wait."""
+SLICE_S: Final = 0.2
+"""A waiting link looks this often whether its own side wants to stop."""
+
+HEADER: Final = struct.Struct("!BI")
+_FIRST_RECORD: Final = 16_384 - HEADER.size
+
+Check = Callable[[], None]
+"""Called while a link waits; what it raises (a cancel, say) ends the wait."""
+
+
+def never_stops() -> None:
+    """The check of a link whose side nobody can stop."""
+
+
+class Link(Protocol):
+    """One end of a connection to one peer; send and receive are for one thread, close for any."""
+
+    @property
+    def peer(self) -> str:
+        """Name of the other party, as it stands in every error of this link."""
+
+    def send(self, data: bytes) -> None:
+        """Hands over one message; waits while the peer has too much unread.  Raises like `receive`."""
+
+    def receive(self, timeout: float) -> bytes:
+        """The next message in the order sent.
+
+        Raises PeerTimeout when none comes within `timeout` seconds or the peer gives no sign of life, PeerStopped
+        with the peer's reason as soon as that is known, PeerLost when the peer is gone and all it sent is read,
+        LinkError after this side's own close.
+        """
+
+    def close(self, code: str = "") -> None:
+        """Ends the link; with a code the peer gets PeerStopped instead of PeerLost.  Repeating it does nothing."""
+
+
+class Frame(IntEnum):
+    """The kinds of frame."""
+
+    PART = 1
+    LAST = 2
+    KEEP_ALIVE = 3
+    STOP = 4
+
+
+_LARGEST: Final = {Frame.PART: FRAME_LIMIT, Frame.LAST: FRAME_LIMIT, Frame.KEEP_ALIVE: 0, Frame.STOP: 64}
+
+
+def frame(kind: Frame, data: bytes = b"") -> bytes:
+    """One small frame."""
+    return HEADER.pack(kind, len(data)) + data
+
+
+def message_frames(data: bytes) -> Iterator[tuple[memoryview, bool]]:
+    """The buffers to write for one message, each with whether a frame ends there.
+
+    A frame's head is joined with the first bytes, to fill one TLS record; the rest isn't copied.
+    """
+    view = memoryview(data)
+    for start in range(0, max(len(view), 1), FRAME_LIMIT):
+        piece = view[start : start + FRAME_LIMIT]
+        kind = Frame.LAST if start + FRAME_LIMIT >= len(view) else Frame.PART
+        rest = piece[_FIRST_RECORD:]
+        yield memoryview(HEADER.pack(kind, len(piece)) + piece[:_FIRST_RECORD]), not rest
+        if rest:
+            yield rest, True
+
+
+class FrameReader:
+    """Received bytes in, frames out: fill `space()`, then tell `filled()` how many bytes came.
+
+    Sizes are checked before anything of that size is allocated; ProtocolError names the peer at fault.
+    """
+
+    def __init__(self, peer: str, *, limit: int = MESSAGE_LIMIT) -> None:
+        self._peer = peer
+        self._limit = limit
+        self._pieces: list[bytearray] = []
+        self._message_bytes = 0
+        self._kind: Frame | None = None  # None: the next bytes are a head
+        self._expect(HEADER.size)
+
+    def space(self) -> memoryview:
+        """Where the next bytes belong; never empty."""
+        return self._view[self._have :]
+
+    def filled(self, count: int) -> tuple[Frame, bytes] | None:
+        """The frame that these bytes complete: (LAST, whole message), (KEEP_ALIVE, b""), (STOP, code) or None."""
+        self._have += count
+        if self._have < len(self._buffer):
+            return None
+        if self._kind is None:
+            self._kind, length = self._parse_head()
+            self._expect(length)
+            if length:
+                return None
+        return self._complete(self._kind)
+
+    def _expect(self, size: int) -> None:
+        self._buffer = bytearray(size)
+        self._view = memoryview(self._buffer)
+        self._have = 0
+
+    def _parse_head(self) -> tuple[Frame, int]:
+        number, length = HEADER.unpack(self._buffer)
+        try:
+            kind = Frame(number)
+        except ValueError as problem:
+            raise ProtocolError(f"{self._peer} sent a frame of unknown kind {number}") from problem
+        if length > _LARGEST[kind]:
+            raise ProtocolError(f"{self._peer} sent a frame of {length} bytes, {_LARGEST[kind]} are allowed")
+        if kind in (Frame.PART, Frame.LAST):
+            self._message_bytes += length
+            if self._message_bytes > self._limit:
+                raise ProtocolError(f"{self._peer} sent a message above {self._limit} bytes")
+            if kind is Frame.PART and not length:
+                raise ProtocolError(f"{self._peer} sent an empty piece of a message")
+        return kind, length
+
+    def _complete(self, kind: Frame) -> tuple[Frame, bytes] | None:
+        body = self._buffer
+        self._kind = None
+        self._expect(HEADER.size)
+        if kind in (Frame.KEEP_ALIVE, Frame.STOP):
+            return kind, bytes(body)
+        self._pieces.append(body)
+        if kind is Frame.PART:
+            return None
+        message = b"".join(self._pieces)
+        self._pieces, self._message_bytes = [], 0
+        return Frame.LAST, message
+
+
+def stopped_by(peer: str, code: bytes) -> PeerStopped:
+    """The error for a STOP frame; what isn't shaped like a code becomes "unknown"."""
+    stopped = PeerStopped("", reason=code.decode("ascii", "replace"))
+    return PeerStopped(f"{peer} stopped the run: {stopped.reason}", reason=stopped.reason)
+
+
+class _Side:
+    """What one side of a MemoryLink has been sent and not read, and how the other side ended."""
+
+    def __init__(self) -> None:
+        self.unread: deque[bytes] = deque()
+        self.unread_bytes = 0
+        self.ended: LinkError | PeerStopped | None = None
+        self.closed = False
+
+
+class MemoryLink:
+    """A link between two threads of one process; get both ends from `pair`."""
+
+    def __init__(self, peer: str, own: _Side, other: _Side, changed: threading.Condition, name: str) -> None:
+        self._peer, self._name = peer, name
+        self._own, self._other = own, other
+        self._changed = changed
+        self._limit = UNREAD_LIMIT
+        self._check: Check = never_stops
+        self._patience = 1800.0
+
+    @classmethod
+    def pair(
+        cls, first: str, second: str, *, limit: int = UNREAD_LIMIT, check: Check = never_stops, patience: float = 1800.0
+    ) -> "tuple[MemoryLink, MemoryLink]":
+        """The end that party `first` holds (its peer is `second`) and the end of `second`."""
+        one, two, changed = _Side(), _Side(), threading.Condition()
+        ends = (cls(second, one, two, changed, first), cls(first, two, one, changed, second))
+        for end in ends:
+            end._limit, end._check, end._patience = limit, check, patience
+        return ends
+
+    @property
+    def peer(self) -> str:
+        """See `Link`."""
+        return self._peer
+
+    def send(self, data: bytes) -> None:
+        """See `Link`."""
+        with self._changed:
+            self._wait(self._may_send, self._patience, "didn't read what was sent")
+            if self._own.ended:
+                raise self._own.ended
+            self._other.unread.append(bytes(data))
+            self._other.unread_bytes += len(data)
+            self._changed.notify_all()
+
+    def receive(self, timeout: float) -> bytes:
+        """See `Link`."""
+        with self._changed:
+            self._wait(lambda: bool(self._own.unread or self._own.ended), timeout, "sent no message")
+            if self._own.ended and (not self._own.unread or isinstance(self._own.ended, PeerStopped)):
+                raise self._own.ended
+            data = self._own.unread.popleft()
+            self._own.unread_bytes -= len(data)
+            self._changed.notify_all()
+            return data
+
+    def close(self, code: str = "") -> None:
+        """See `Link`."""
+        with self._changed:
+            if self._own.closed:
+                return
+            self._own.closed = True
+            if not self._other.ended:
+                lost = PeerLost(f"{self._name} closed the link")
+                self._other.ended = stopped_by(self._name, code.encode()) if code else lost
+            self._changed.notify_all()
+
+    def _may_send(self) -> bool:
+        return self._own.ended is not None or self._other.unread_bytes <= self._limit
+
+    def _wait(self, ready: Callable[[], bool], timeout: float, failing: str) -> None:
+        deadline = time.monotonic() + timeout
+        while True:
+            if self._own.closed:
+                raise LinkError(f"the link to {self._peer} is closed")
+            self._check()
+            if ready():
+                return
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise PeerTimeout(f"{self._peer} {failing} within {timeout:g} s")
+            self._changed.wait(min(left, SLICE_S))

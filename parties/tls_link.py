@@ -1,0 +1,281 @@
+"""A link over TLS 1.3 in which each side trusts exactly one certificate: the other's.
+
+One thread (the program's) moves the bytes: while it sends it also reads, so that two sides that send at once never
+wait for each other.  A second, small thread only adds a keep-alive when nothing else was sent.  OpenSSL forbids
+two threads in one connection at a time, so each single call into it is made under a lock and never waits there.
+"""
+
+import logging
+import select
+import socket
+import ssl
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from parties.link import (
+    MESSAGE_LIMIT,
+    SLICE_S,
+    UNREAD_LIMIT,
+    Check,
+    Frame,
+    FrameReader,
+    frame,
+    message_frames,
+    never_stops,
+    stopped_by,
+)
+from protocols.errors import KeyFileError, LinkError, PeerLost, PeerRefused, PeerStopped, PeerTimeout, ProtocolError
+
+_log = logging.getLogger(__name__)
+_FAREWELL_S: Final = 1.5
+"""Time that a closing side gives its last words, and the other to close too."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pin:
+    """Who we are on the link, and whom alone we accept: `certificate` is the peer's, PEM."""
+
+    peer: str
+    certificate: str
+    own_key: Path
+    own_certificate: Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """How a link waits, in seconds: for a living peer's message to be taken, for a sign of life, between keep-alives."""
+
+    patience: float = 1800.0
+    silence: float = 25.0
+    keep_alive: float = 3.0
+    message_limit: int = MESSAGE_LIMIT
+    unread_limit: int = UNREAD_LIMIT
+    check: Check = never_stops
+
+
+def tls_context(pin: Pin, *, server: bool) -> ssl.SSLContext:
+    """TLS 1.3 only, a certificate demanded from both sides, no trust root but the pinned certificate."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER if server else ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = context.maximum_version = ssl.TLSVersion.TLSv1_3
+    context.check_hostname = False  # the whole certificate is compared, which says more than a name in it
+    context.verify_mode = ssl.CERT_REQUIRED
+    if server:
+        context.num_tickets = 0  # no session is ever resumed
+    try:
+        context.load_cert_chain(pin.own_certificate, pin.own_key)
+        context.load_verify_locations(cadata=pin.certificate)
+    except (OSError, ValueError) as problem:
+        raise KeyFileError(f"the link keys for {pin.peer} can't be used ({type(problem).__name__})") from problem
+    return context
+
+
+def secure(connection: ssl.SSLSocket, pin: Pin) -> None:
+    """Shakes hands and compares the other side's certificate byte for byte.
+
+    Raises PeerRefused when this isn't the peer, OSError (so TimeoutError, ssl.SSLError) when the connection breaks or
+    its timeout passes.
+    """
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    try:
+        connection.do_handshake()
+    except ssl.SSLCertVerificationError as problem:
+        raise PeerRefused(f"a certificate that isn't {pin.peer}'s ({problem.verify_message})") from problem
+    if connection.getpeercert(binary_form=True) != ssl.PEM_cert_to_DER_cert(pin.certificate):
+        raise PeerRefused(f"a certificate that isn't the one pinned for {pin.peer}")
+
+
+class TlsLink:
+    """See `parties.link.Link`; takes over a connection that passed `secure`."""
+
+    def __init__(self, connection: ssl.SSLSocket, peer: str, terms: Terms) -> None:
+        self._peer = peer
+        self._terms = terms
+        self._connection = connection
+        connection.setblocking(False)
+        _notice_dead_hosts(connection)
+        self._poll = select.poll()
+        self._lock = threading.Lock()  # guards all below; held for single calls into OpenSSL, never while waiting
+        self._outgoing: deque[tuple[memoryview, bool]] = deque()
+        self._reader = FrameReader(peer, limit=terms.message_limit)
+        self._unread: deque[bytes] = deque()
+        self._unread_bytes = 0
+        self._ended: LinkError | PeerStopped | ProtocolError | None = None
+        self._heard = time.monotonic()
+        self._closed = threading.Event()
+        self._ticker = threading.Thread(target=self._keep_alive, name=f"keep-alive {peer}", daemon=True)
+        self._ticker.start()
+
+    @property
+    def peer(self) -> str:
+        """See `Link`."""
+        return self._peer
+
+    def send(self, data: bytes) -> None:
+        """See `Link`; returns when the operating system has taken all of `data`."""
+        self._refuse_when_closed()
+        with self._lock:
+            self._outgoing.extend(message_frames(data))
+        self._exchange(lambda: not self._outgoing, self._terms.patience, "didn't read what was sent")
+
+    def receive(self, timeout: float) -> bytes:
+        """See `Link`."""
+        self._refuse_when_closed()
+        self._exchange(lambda: bool(self._unread), timeout, "sent no message")
+        with self._lock:
+            data = self._unread.popleft()
+            self._unread_bytes -= len(data)
+        return data
+
+    def close(self, code: str = "") -> None:
+        """See `Link`; tries for at most 1.5 s to get the code over, and to let the peer read all."""
+        with self._lock:
+            if self._closed.is_set():
+                return
+            self._closed.set()
+        end = time.monotonic() + _FAREWELL_S
+        if code and self._ended is None:
+            self._say(frame(Frame.STOP, code.encode()[:64]), end)
+        self._hang_up(end)
+
+    def _refuse_when_closed(self) -> None:
+        if self._closed.is_set():
+            raise LinkError(f"the link to {self._peer} is closed")
+
+    def _exchange(self, done: Callable[[], bool], timeout: float, failing: str) -> None:
+        """Moves bytes both ways until `done`; raises how the link ended, or PeerTimeout."""
+        deadline = time.monotonic() + timeout
+        while True:
+            with self._lock:
+                self._flush()
+                self._drain()
+                if isinstance(self._ended, PeerStopped):
+                    raise self._ended
+                if done():
+                    return
+                if self._ended is not None:
+                    raise self._ended
+            self._terms.check()
+            now = time.monotonic()
+            if now >= deadline:
+                raise PeerTimeout(f"{self._peer} {failing} within {timeout:g} s")
+            if now - self._heard > self._terms.silence:
+                raise PeerTimeout(f"{self._peer} gave no sign of life for {self._terms.silence:g} s")
+            self._wait(min(SLICE_S, deadline - now))
+            self._refuse_when_closed()
+
+    def _wait(self, seconds: float) -> None:
+        events = select.POLLIN if self._unread_bytes <= self._terms.unread_limit else 0
+        if self._outgoing:
+            events |= select.POLLOUT
+        self._poll.register(self._connection, events)
+        self._poll.poll(max(1.0, 1000 * seconds))
+
+    def _flush(self) -> None:
+        """Writes what the connection takes now."""
+        while self._outgoing and self._ended is None:
+            buffer, ends_frame = self._outgoing[0]
+            try:
+                count = self._connection.send(buffer)
+            except (ssl.SSLWantWriteError, ssl.SSLWantReadError):
+                return
+            except OSError as problem:
+                self._drain()  # the peer may have said why before it went
+                self._end(problem)
+                return
+            if count == len(buffer):
+                self._outgoing.popleft()
+            else:
+                self._outgoing[0] = (buffer[count:], ends_frame)
+
+    def _drain(self) -> None:
+        """Reads what has come, at most to the end of one message."""
+        while self._ended is None and self._unread_bytes <= self._terms.unread_limit:
+            try:
+                count = self._connection.recv_into(self._reader.space())
+            except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
+                return
+            except OSError as problem:
+                self._end(problem)
+                return
+            if not count:
+                self._ended = PeerLost(f"{self._peer} closed the link")
+                return
+            self._heard = time.monotonic()
+            try:
+                came = self._reader.filled(count)
+            except ProtocolError as problem:
+                self._ended = problem
+                return
+            if came is not None and self._take(*came):
+                return
+
+    def _take(self, kind: Frame, data: bytes) -> bool:
+        if kind is Frame.STOP:
+            self._ended = stopped_by(self._peer, data)
+        elif kind is Frame.LAST:
+            self._unread.append(data)
+            self._unread_bytes += len(data)
+            return True
+        return False
+
+    def _end(self, problem: OSError) -> None:
+        if self._ended is None:
+            if isinstance(problem, ssl.SSLError) and "ALERT" in (problem.reason or ""):
+                self._ended = PeerRefused(f"{self._peer} refused the connection: {problem.reason}")
+            else:
+                self._ended = PeerLost(f"the link to {self._peer} broke ({type(problem).__name__})")
+
+    def _keep_alive(self) -> None:
+        while not self._closed.wait(self._terms.keep_alive):
+            with self._lock:
+                if self._closed.is_set() or self._ended is not None:
+                    return
+                if not self._outgoing:
+                    self._outgoing.append((memoryview(frame(Frame.KEEP_ALIVE)), True))
+                self._flush()
+
+    def _say(self, last: bytes, end: float) -> None:
+        """Sends a last frame after the one that is half sent, if any; drops what was to follow that."""
+        with self._lock:
+            for position, (_, ends_frame) in enumerate(self._outgoing):
+                if ends_frame:
+                    while len(self._outgoing) > position + 1:
+                        self._outgoing.pop()
+                    break
+            self._outgoing.append((memoryview(last), True))
+        while time.monotonic() < end:
+            with self._lock:
+                self._flush()
+                if not self._outgoing or self._ended is not None:
+                    return
+                self._drain()
+            self._wait(0.05)
+
+    def _hang_up(self, end: float) -> None:
+        """Closes in the order that loses nothing: no more from us, read to the peer's end, then close."""
+        with self._lock:
+            try:
+                self._connection.shutdown(socket.SHUT_WR)  # from here on the connection is a plain socket
+                while time.monotonic() < end:
+                    if self._poll_closed() and not self._connection.recv(1 << 16):
+                        break
+            except OSError as problem:
+                _log.debug("link to %s: %s while closing", self._peer, type(problem).__name__)
+            self._connection.close()
+
+    def _poll_closed(self) -> bool:
+        self._poll.register(self._connection, select.POLLIN)
+        return bool(self._poll.poll(50))
+
+
+def _notice_dead_hosts(connection: socket.socket) -> None:
+    """Lets the kernel find a host that vanished without a word, also while the program computes."""
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for option, seconds in (("TCP_KEEPIDLE", 10), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 3)):
+        if hasattr(socket, option):
+            connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), seconds)
