@@ -1,7 +1,7 @@
 """The computations that a request can name. The only module of `parties` that knows the algorithms.
 
-To add one: its programs and messages in `vertical` or `horizontal`, and one line in `CATALOG`. Nothing that arrives from
-elsewhere is imported by name: a request's `computation` is looked up here or refused.
+To add one: its programs and messages in `vertical` or `horizontal`, and one entry in `CATALOG`. Nothing that
+arrives from elsewhere is imported by name: a request's `computation` is looked up here or refused.
 """
 
 import hashlib
@@ -20,7 +20,7 @@ from vertical.table import PartyData
 
 Parameters: TypeAlias = tuple[tuple[str, str | int | float | bool], ...]
 ROOT = Path(__file__).resolve().parent.parent
-# What decides what a run computes and what leaves: an edit here voids approvals; an edit of the console doesn't.
+# What decides what a run computes and what leaves: an edit of it voids approvals; one of the CLI doesn't.
 DIGESTED_PACKAGES = ("protocols", "vertical", "horizontal")
 DIGESTED_FILES = (
     "parties/block.py",
@@ -42,9 +42,9 @@ DIGESTED_FILES = (
 class Computation:
     """One entry of the catalog.
 
-    `parameters` completes and checks settings (ConfigError); `manifest` derives the release manifest from complete
-    parameters and the published rows of each role's block; `program` makes a role's program, which runs until its Outcome;
-    `kinds` are all messages that its worker decodes.
+    `parameters` completes and checks settings (ConfigError); `manifest` derives the release manifest from
+    complete parameters and the published rows of each role's block; `program` makes a role's program, which runs
+    until its Outcome; `kinds` are all messages that its worker decodes.
     """
 
     name: str
@@ -67,7 +67,7 @@ def find(name: str, version: str) -> Computation:
         )
     if computation.version != version:
         raise RequestError(
-            f"computation {name}: the request asks for version {version[:20]!r}, installed is {computation.version}",
+            f"computation {name}: asked for is version {version[:20]!r}, installed is {computation.version}",
             remedy="install the release that the request names, or ask with a new request",
         )
     return computation
@@ -135,10 +135,10 @@ CATALOG: Mapping[str, Computation] = {
         Computation(
             name="vertical.fedcvt.train",
             version="1",
-            summary="Aligns the people, trains FedCVT on aligned and unaligned ones, and evaluates it on test people",
+            summary="Aligns people, trains FedCVT on aligned and unaligned ones, evaluates it on test people",
             roles=("active", "passive"),
             analyst_receives=(
-                "AUC, accuracy and related scores on test people, per method and per situation, to three digits",
+                "AUC, accuracy and related scores on test people, per method and situation, to three digits",
                 "numbers of people per group and of pseudo labels, small ones suppressed",
                 "the mean training loss per interval",
             ),
