@@ -35,7 +35,7 @@ def encode_record(record: object) -> bytes:
 
     Raises ValueError for a number that JSON has no form for.
     """
-    return canonical_json(_plain(record))
+    return canonical_json(plain_record(record))
 
 
 def canonical_json(value: object) -> bytes:
@@ -55,6 +55,14 @@ def decode_record(data: bytes, kind: type[R], error: type[FedaccordError]) -> R:
 def decode_records(data: bytes, kind: type[R], error: type[FedaccordError]) -> tuple[R, ...]:
     """The records of type `kind` whose canonical list `data` is; raises `error` naming item and field."""
     return cast("tuple[R, ...]", _decode(data, types.GenericAlias(tuple, (kind, ...)), kind.__name__, error))
+
+
+def utf8(text: str, error: type[FedaccordError]) -> bytes:
+    """The UTF-8 bytes of a text that came from outside; raises `error` for lone surrogates."""
+    try:
+        return text.encode("utf-8")
+    except UnicodeEncodeError as failure:
+        raise error("the text can't be written as UTF-8") from failure
 
 
 def signing_bytes(purpose: str, payload: bytes) -> bytes:
@@ -100,11 +108,12 @@ def parse_utc(text: str, field: str, error: type[FedaccordError]) -> datetime:
     return time
 
 
-def _plain(value: object) -> object:
+def plain_record(value: object) -> object:
+    """The record as dicts, lists and scalars, as JSON has them."""
     if is_dataclass(value) and not isinstance(value, type):
-        return {f.name: _plain(getattr(value, f.name)) for f in fields(value)}
+        return {f.name: plain_record(getattr(value, f.name)) for f in fields(value)}
     if isinstance(value, tuple | list):
-        return [_plain(item) for item in value]
+        return [plain_record(item) for item in value]
     return value
 
 

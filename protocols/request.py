@@ -31,6 +31,7 @@ from protocols.records import (
     encode_record,
     parse_utc,
     signing_bytes,
+    utf8,
 )
 
 __all__ = [
@@ -190,11 +191,7 @@ def to_text(signed: SignedRequest) -> str:
 
 def parse_signed(text: str) -> SignedRequest:
     """The signed request in `text`, its analyst's signature verified. Raises RequestError."""
-    try:
-        data = text.encode("utf-8")
-    except UnicodeEncodeError as failure:
-        raise RequestError("SignedRequest: not UTF-8 text") from failure
-    signed = decode_record(data, SignedRequest, RequestError)
+    signed = decode_record(utf8(text, RequestError), SignedRequest, RequestError)
     verify_request(signed)
     return signed
 
