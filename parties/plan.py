@@ -14,9 +14,9 @@ from pathlib import Path
 from parties import catalog
 from parties.cards import PartyCard
 from parties.publication import Publication
-from parties.schema import BlockSchema, parse_schema
+from parties.schema import BlockSchema
 from protocols.errors import ConfigError, RequestError
-from protocols.records import canonical_json, utc_text
+from protocols.records import utc_text
 from protocols.request import AnalystEntry, BlockEntry, ComputationRequest, PartyEntry
 
 _FIELDS: Mapping[str, type] = {
@@ -72,16 +72,16 @@ class Offer:
                 f"{self.card.name} publishes no block {block!r}",
                 remedy=f"it has {', '.join(sorted(self.blocks))}",
             )
-        return parse_schema(canonical_json(self.blocks[block].schema).decode())
+        return self.blocks[block].schema
 
 
 def read_offer(name: str, publications: tuple[Publication, ...]) -> Offer:
     """The newest version of each block on the datasite of party `name`; RequestError when there is none."""
     newest: dict[str, Publication] = {}
-    for publication in sorted(publications, key=lambda each: int(each.version)):
+    for publication in sorted(publications, key=lambda each: each.schema.version):
         if publication.card.name != name:
             raise RequestError(f"the datasite of {name} shows the card of {publication.card.name}")
-        newest[publication.block] = publication
+        newest[publication.name] = publication
     if not newest:
         raise RequestError(f"{name} publishes no block", remedy="its owner has to run: fedaccord block add")
     return Offer(card=next(iter(newest.values())).card, blocks=newest)
