@@ -71,6 +71,7 @@ def repair(file: int, path: Path, tail: Tail, wanted: Entry) -> Tail:
         wanted,
         event=AuditEvent.LOG_REPAIRED,
         who="fedaccord",
+        organisation=wanted.party,
         role="program",
         result=Result.OK,
         object=path.name,
