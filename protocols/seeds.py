@@ -46,7 +46,7 @@ def numpy_generator(seed: PrivateSeed | int, purpose: str) -> np.random.Generato
 
 
 def public_order(public_seed: int, group: str, size: int, batch: int, step: int) -> NDArray[np.int64]:
-    """The rows, of 0..size-1, that all parties use of `group` at `step` (from 0): (min(batch, size),), distinct.
+    """The rows, of 0..size-1, that all parties use of `group` at `step` (from 0): (min(batch, size),).
 
     An endless row of epochs. Each epoch is a new permutation cut into batches; rows that don't fill a batch
     sit this epoch out, so that every step has the same shape and no row is in a batch twice. With `batch >=
@@ -63,7 +63,7 @@ def public_order(public_seed: int, group: str, size: int, batch: int, step: int)
 
 @lru_cache(maxsize=16)
 def _permutation(public_seed: int, group: str, size: int, epoch: int) -> NDArray[np.int64]:
-    # Parties may run different releases of numpy. It promises the same raw stream of a bit generator for ever, but
+    # Parties may run different releases of numpy. It promises the same raw stream of a bit generator, but
     # not the same `Generator.permutation`: so sort random 64-bit numbers (a tie keeps its order).
     bits = np.random.PCG64(derive(_as_bytes(public_seed), f"order\n{group}\n{size}\n{epoch}"))
     order = np.argsort(bits.random_raw(size), kind="stable").astype(np.int64)

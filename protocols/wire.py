@@ -68,7 +68,10 @@ _TYPES: dict[str, type[object]] = {
 
 
 def array(dtype: type[np.generic], ndim: int) -> Any:
-    """A field of a message: an array of exactly this dtype and number of dimensions (without a default)."""
+    """A field of a message: an array of exactly this dtype and number of dimensions.
+
+    It has no default, although type checkers take it for one: declare arrays after the other fields.
+    """
     name = np.dtype(dtype).name
     if name not in DTYPES or not 0 <= ndim <= MAXIMUM_DIMENSIONS:
         raise TypeError(f"a message cannot hold arrays of {name} with {ndim} dimensions")
@@ -265,8 +268,9 @@ def decode(data: bytes, kinds: Iterable[type[Message]], *, limit: int = MESSAGE_
     Raises WireError, and nothing else, for all bytes that are not the encoding of such a message.
     """
     reader = Reader(data, _MAGIC, header_limit=HEADER_LIMIT, limit=limit)
-    match reader.header():
-        case {"kind": str(name), "fields": dict(values), **rest} if not rest:
+    header = reader.header()
+    match header:
+        case {"kind": str(name), "fields": dict(values)} if list(header) == ["kind", "fields"]:
             kind = {candidate.__name__: candidate for candidate in kinds}.get(name)
         case _:
             raise WireError("the header does not consist of kind and fields")
