@@ -42,7 +42,11 @@ class PartyCard:
         check_name(self.name)
         if self.kind not in KINDS:
             raise RosterError(f"card of {self.name}: kind must be one of {', '.join(KINDS)}")
-        if not self.organisation.strip() or not self.organisation.isprintable() or len(self.organisation) > 200:
+        if (
+            not self.organisation.strip()
+            or not self.organisation.isprintable()
+            or len(self.organisation) > 200
+        ):
             raise RosterError(f"card of {self.name}: organisation must be 1 to 200 printable characters")
         if not HEX_KEY.match(self.signing_key):
             raise RosterError(f"card of {self.name}: signing_key must be 64 hex digits")
@@ -58,7 +62,8 @@ def check_name(name: str) -> str:
     """The name, when it can be a file name and a DNS label: lower case letters, digits, hyphens; 2 to 63 of them."""
     if not NAME.match(name):
         raise RosterError(
-            f"the name {name[:80]!r} is not usable", remedy="use 2 to 63 lower case letters, digits or hyphens"
+            f"the name {name[:80]!r} is not usable",
+            remedy="use 2 to 63 lower case letters, digits or hyphens",
         )
     return name
 
@@ -67,7 +72,9 @@ def parse_address(address: str) -> tuple[str, int, int]:
     """Host, first and last port of "host:first-last"; RosterError when it isn't of that form."""
     match = ADDRESS.match(address)
     if match is None:
-        raise RosterError(f"address {address[:80]!r} is not host:first-last", remedy="for example 127.0.0.1:7400-7409")
+        raise RosterError(
+            f"address {address[:80]!r} is not host:first-last", remedy="for example 127.0.0.1:7400-7409"
+        )
     host, first, last = match[1], int(match[2]), int(match[3])
     if not 0 < first <= last < 65536 or last - first > 999:
         raise RosterError(f"address {address!r}: the ports must rise within 1 to 65535 and be at most 1000")
@@ -118,7 +125,7 @@ class AddressBook:
         self._own = own
 
     def add_peer(self, card: str, expected_fingerprint: str) -> PartyCard:
-        """Accepts a card whose fingerprint is the expected one; RosterError when it isn't, or when the name is taken."""
+        """Accepts a card whose fingerprint is the expected one; RosterError otherwise, or when the name is taken."""
         new = parse_card(card)
         found = card_fingerprint(new)
         if _plain(expected_fingerprint) != _plain(found):
@@ -141,7 +148,9 @@ class AddressBook:
 
     def cards(self) -> tuple[PartyCard, ...]:
         """All accepted cards, by name."""
-        return tuple(parse_card(path.read_text(encoding="utf-8")) for path in sorted(self._folder.glob("*.json")))
+        return tuple(
+            parse_card(path.read_text(encoding="utf-8")) for path in sorted(self._folder.glob("*.json"))
+        )
 
     def find(self, name: str, kind: str) -> PartyCard:
         """The card of that name and kind; RosterError with the remedy when there is none."""

@@ -1,8 +1,8 @@
-"""The papers of each request in the state folder: the signed request, our people's decisions, our countersigned approval.
+"""The papers of each request: the signed request, our people's decisions, our countersigned approval.
 
-    requests/DIGEST.json            the analyst's signed request, canonical text
-    approvals/DIGEST/0001.json ...  decisions of our own people, in the order in which they came
-    approvals/DIGEST/approval.json  our party's countersigned approval
+requests/DIGEST.json            the analyst's signed request, canonical text
+approvals/DIGEST/0001.json ...  decisions of our own people, in the order in which they came
+approvals/DIGEST/approval.json  our party's countersigned approval
 """
 
 import re

@@ -23,13 +23,11 @@ class Actor:
 
 
 class Journal:
-    """Writes entries for one party; an entry that can't be written raises AuditError, and the action must not happen."""
+    """Writes entries for one party; one that can't be written raises AuditError, and the action must not happen."""
 
     def __init__(self, state: State, now: Callable[[], datetime]) -> None:
         self.log = AuditLog(state.audit_path, state.name)
-        self.itself = Actor(
-            who="supervisor", role="program", organisation=state.organisation, origin="serve"
-        )
+        self.itself = Actor(who="supervisor", role="program", organisation=state.organisation, origin="serve")
         self._now = now
 
     def ok(self, event: AuditEvent, actor: Actor, target: str, **detail: Scalar) -> None:

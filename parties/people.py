@@ -23,7 +23,9 @@ class Person:
     def __post_init__(self) -> None:
         check_name(self.name)
         if self.role not in ROLES:
-            raise ConfigError(f"person {self.name}: role must be {' or '.join(ROLES)}, got {self.role[:40]!r}")
+            raise ConfigError(
+                f"person {self.name}: role must be {' or '.join(ROLES)}, got {self.role[:40]!r}"
+            )
         if not HEX_KEY.match(self.key):
             raise ConfigError(f"person {self.name}: the public key must be 64 hex digits")
         if not self.organisation.strip() or not self.organisation.isprintable():
@@ -37,8 +39,14 @@ def read_people(folder: Path) -> tuple[Person, ...]:
         return ()
     people = []
     for name, value in sorted(read_json(path).items()):
-        if not isinstance(value, dict) or set(value) != {"name", "role", "organisation", "key"} or value["name"] != name:
-            raise StateError(f"{path}: the entry {name[:80]!r} is damaged", remedy="restore the file from a backup")
+        if (
+            not isinstance(value, dict)
+            or set(value) != {"name", "role", "organisation", "key"}
+            or value["name"] != name
+        ):
+            raise StateError(
+                f"{path}: the entry {name[:80]!r} is damaged", remedy="restore the file from a backup"
+            )
         people.append(Person(**{field: str(content) for field, content in value.items()}))
     return tuple(people)
 
@@ -50,12 +58,16 @@ def add_person(folder: Path, person: Person) -> None:
         if known.name == person.name:
             raise ConfigError(f"{person.name} is already one of our people", remedy="remove that entry first")
         if known.key == person.key:
-            raise ConfigError(f"{person.name} has the key of {known.name}", remedy="each person needs a key of their own")
+            raise ConfigError(
+                f"{person.name} has the key of {known.name}", remedy="each person needs a key of their own"
+            )
     write_json(folder / "people.json", {each.name: asdict(each) for each in (*people, person)})
 
 
-def create_person(folder: Path, *, name: str, role: str, organisation: str, passphrase: bytes | None) -> Person:
-    """Makes a key in keys/people/NAME.pem under the passphrase and adds the person; the key file is never overwritten."""
+def create_person(
+    folder: Path, *, name: str, role: str, organisation: str, passphrase: bytes | None
+) -> Person:
+    """Makes a key in keys/people/NAME.pem under the passphrase and adds the person; a key file is never overwritten."""
     key = keys.generate_key()
     person = Person(name=name, role=role, organisation=organisation, key=keys.public_hex(key))
     if any(known.name == name for known in read_people(folder)):
@@ -70,4 +82,6 @@ def find_person(folder: Path, name: str) -> Person:
     for person in read_people(folder):
         if person.name == name:
             return person
-    raise ConfigError(f"{name[:80]!r} is not one of our people", remedy="fedaccord person add NAME --role reviewer")
+    raise ConfigError(
+        f"{name[:80]!r} is not one of our people", remedy="fedaccord person add NAME --role reviewer"
+    )

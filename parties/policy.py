@@ -12,8 +12,9 @@ from pathlib import Path
 
 from parties.people import Person
 from parties.private_files import read_toml, toml_text
-from protocols.approval import Decision, PartyApproval, PersonDecision
-from protocols.errors import ConfigError
+from protocols.approval import Decision, PartyApproval, PersonDecision, latest
+from protocols.errors import ConfigError, RequestError
+from protocols.records import parse_utc
 from protocols.request import ComputationRequest
 
 BOUNDS = {
@@ -50,7 +51,9 @@ class Policy:
         for name, (low, high) in BOUNDS.items():
             value = getattr(self, name)
             if type(value) is not int or not low <= value <= high:
-                raise ConfigError(f"policy: {name} must be a whole number from {low} to {high}, got {value!r:.40}")
+                raise ConfigError(
+                    f"policy: {name} must be a whole number from {low} to {high}, got {value!r:.40}"
+                )
 
     @property
     def version(self) -> str:
@@ -65,7 +68,9 @@ def read_policy(folder: Path) -> Policy:
     table = read_toml(path)
     names = {field.name for field in fields(Policy)}
     for name in sorted(set(table) ^ names):
-        raise ConfigError(f"{path}: {name} is {'unknown' if name in table else 'missing'}", remedy="correct policy.toml")
+        raise ConfigError(
+            f"{path}: {name} is {'unknown' if name in table else 'missing'}", remedy="correct policy.toml"
+        )
     values: dict[str, int] = {}
     for name, value in table.items():
         if not isinstance(value, int) or isinstance(value, bool):
@@ -95,20 +100,9 @@ def violations(policy: Policy, request: ComputationRequest, now: datetime) -> tu
             found.append(f"{name} is {asked}, our policy asks for at least {wanted}")
     if request.runs > policy.max_runs:
         found.append(f"runs is {request.runs}, our policy allows at most {policy.max_runs}")
-    if expiry(request) > now + timedelta(days=policy.max_days):
+    if parse_utc(request.expires, "expires", RequestError) > now + timedelta(days=policy.max_days):
         found.append(f"it expires {request.expires}, our policy allows at most {policy.max_days} days")
     return tuple(found)
-
-
-def expiry(request: ComputationRequest) -> datetime:
-    """When the request ends, as an aware UTC time; ConfigError when the text is no such time."""
-    try:
-        when = datetime.fromisoformat(request.expires)
-    except ValueError as error:
-        raise ConfigError("the request's expires is not an ISO time") from error
-    if when.tzinfo is None:
-        raise ConfigError("the request's expires has no time zone")
-    return when
 
 
 def counting(
@@ -117,9 +111,9 @@ def counting(
     """The approvals that count: by one of our people, with that person's key and role, not the analyst, one each."""
     known = {person.name: person for person in people}
     counted: dict[str, PersonDecision] = {}
-    for decision in decisions:
+    for decision in latest(decisions):
         person = known.get(decision.person)
-        if decision.decision != Decision.APPROVE or person is None or decision.key == request.analyst.key:
+        if decision.decision is not Decision.APPROVE or person is None or decision.key == request.analyst.key:
             continue
         if decision.key == person.key and str(decision.role) == person.role:
             counted[person.key] = decision
@@ -130,8 +124,13 @@ def missing(
     policy: Policy, request: ComputationRequest, people: Iterable[Person], decisions: Iterable[PersonDecision]
 ) -> tuple[str, ...]:
     """What our own people still have to approve before we countersign, one text each; empty when all is there."""
-    counted = counting(request, people, decisions)
-    found = []
+    given = tuple(decisions)
+    counted = counting(request, people, given)
+    found = [
+        f"{decision.person} decided to {decision.decision}"
+        for decision in latest(given)
+        if decision.decision is not Decision.APPROVE
+    ]
     for role, wanted in (("owner", policy.owners), ("reviewer", policy.reviewers)):
         have = sum(1 for decision in counted if str(decision.role) == role)
         if have < wanted:
@@ -147,14 +146,18 @@ def missing_jointly(
         decision.key: decision.organisation
         for approval in approvals
         for decision in approval.decisions
-        if decision.decision == Decision.APPROVE
+        if decision.decision is Decision.APPROVE
         and str(decision.role) == "reviewer"
         and decision.key != request.analyst.key
     }
     found = []
     if len(reviewers) < policy.joint_reviewers:
-        found.append(f"{policy.joint_reviewers - len(reviewers)} more reviewers over all parties must approve")
+        found.append(
+            f"{policy.joint_reviewers - len(reviewers)} more reviewers over all parties must approve"
+        )
     organisations = len(set(reviewers.values()))
     if organisations < policy.joint_organisations:
-        found.append(f"reviewers from {policy.joint_organisations} organisations must approve, {organisations} have")
+        found.append(
+            f"reviewers from {policy.joint_organisations} organisations must approve, {organisations} have"
+        )
     return tuple(found)

@@ -36,7 +36,8 @@ def check_private(path: Path) -> None:
     if mode & 0o077:
         wanted = "0700" if stat.S_ISDIR(found.st_mode) else "0600"
         raise StateError(
-            f"{path} has mode {mode:04o}, others could read it", remedy=f"chmod {wanted} {path.name} and look who did that"
+            f"{path} has mode {mode:04o}, others could read it",
+            remedy=f"chmod {wanted} {path.name} and look who did that",
         )
 
 

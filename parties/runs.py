@@ -8,12 +8,13 @@ is given back. An INTERRUPTED run (or one that failed for the peer's sake) is ta
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import datetime
-from enum import StrEnum
 from pathlib import Path
 
+from parties.run_state import ENDED, RequestRow, Reservation, RunState
 from protocols.errors import NotApprovedError, RequestError, RevokedRun, RunsUsedError, StateError
+
+__all__ = ["ENDED", "Ledger", "RequestRow", "Reservation", "RunState"]
 
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS requests (
@@ -25,48 +26,6 @@ CREATE TABLE IF NOT EXISTS runs (
 """
 RESUMABLE = ("peer_lost", "peer_timeout", "link", "peer_stopped:interrupted")
 """Reasons of a FAILED run that were the peer's or the network's: the run may be taken up again."""
-
-
-class RunState(StrEnum):
-    """State of a request at one party, the same words for parties and analyst."""
-
-    PENDING = "PENDING"
-    APPROVED = "APPROVED"
-    RUNNING = "RUNNING"
-    DONE = "DONE"
-    FAILED = "FAILED"
-    INTERRUPTED = "INTERRUPTED"
-    CANCELLED = "CANCELLED"
-    REVOKED = "REVOKED"
-
-
-ENDED = frozenset(
-    {RunState.DONE, RunState.FAILED, RunState.INTERRUPTED, RunState.CANCELLED, RunState.REVOKED}
-)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RequestRow:
-    """One request: `caller` is the only syft verify key that may call it, `run` its newest run (0: none yet)."""
-
-    digest: str
-    caller: str
-    analyst: str
-    allowed: int
-    used: int
-    run: int
-    state: RunState
-    reason: str
-    changed: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reservation:
-    """A run that may start now; `resumed` when it takes up an earlier attempt and its folder."""
-
-    run: int
-    attempt: int
-    resumed: bool
 
 
 class Ledger:
@@ -120,6 +79,14 @@ class Ledger:
             if row.state is not RunState.PENDING:
                 raise StateError(f"request {digest[:12]} is {row.state}, only a pending one can be approved")
             _set_request(database, digest, RunState.APPROVED, "", now)
+
+    def note(self, digest: str, reason: str, now: datetime) -> None:
+        """Keeps the request PENDING, with a reason why it wasn't approved (a denial that may be thought over)."""
+        with self._transaction() as database:
+            row = _request(database, digest)
+            if row.state is not RunState.PENDING:
+                raise StateError(f"request {digest[:12]} is {row.state}, no longer pending")
+            _set_request(database, digest, RunState.PENDING, reason, now)
 
     def revoke(self, digest: str, reason: str, now: datetime) -> bool:
         """The request ends for good, whatever its state; True when one of its runs is RUNNING and must be stopped."""
@@ -178,7 +145,9 @@ class Ledger:
             if done.rowcount != 1:
                 raise StateError(f"run {run} of request {digest[:12]} is not running")
 
-    def finish(self, digest: str, run: int, state: RunState, reason: str, now: datetime, *, committed: bool) -> None:
+    def finish(
+        self, digest: str, run: int, state: RunState, reason: str, now: datetime, *, committed: bool
+    ) -> None:
         """Writes the end of a run and of the request, unless the request was revoked; False `committed` gives it back.
 
         A run that was committed before stays so. StateError for a state that is no end.
@@ -193,7 +162,9 @@ class Ledger:
                 " WHERE digest = ? AND run = ?",
                 (state, reason, int(committed), now.isoformat(), digest, run),
             )
-            _set_request(database, digest, state, row.reason if row.state is RunState.REVOKED else reason, now)
+            _set_request(
+                database, digest, state, row.reason if row.state is RunState.REVOKED else reason, now
+            )
 
     def find(self, digest: str) -> RequestRow:
         """The request; RequestError when nobody submitted it here."""
@@ -209,7 +180,9 @@ class Ledger:
     def running(self) -> tuple[tuple[str, int], ...]:
         """Digest and number of every run that the ledger believes to be RUNNING."""
         with self._transaction() as database:
-            rows = database.execute("SELECT digest, run FROM runs WHERE state = ?", (RunState.RUNNING,)).fetchall()
+            rows = database.execute(
+                "SELECT digest, run FROM runs WHERE state = ?", (RunState.RUNNING,)
+            ).fetchall()
             return tuple((row["digest"], int(row["run"])) for row in rows)
 
 
@@ -235,7 +208,9 @@ def _request(database: sqlite3.Connection, digest: str) -> RequestRow:
     )
 
 
-def _set_request(database: sqlite3.Connection, digest: str, state: RunState, reason: str, now: datetime) -> None:
+def _set_request(
+    database: sqlite3.Connection, digest: str, state: RunState, reason: str, now: datetime
+) -> None:
     database.execute(
         "UPDATE requests SET state = ?, reason = ?, changed = ? WHERE digest = ?",
         (state, reason, now.isoformat(), digest),
@@ -244,7 +219,9 @@ def _set_request(database: sqlite3.Connection, digest: str, state: RunState, rea
 
 def _check_startable(row: RequestRow) -> None:
     if row.state is RunState.REVOKED:
-        raise RevokedRun(f"request {row.digest[:12]} was revoked: {row.reason}", remedy="ask again with a new request")
+        raise RevokedRun(
+            f"request {row.digest[:12]} was revoked: {row.reason}", remedy="ask again with a new request"
+        )
     if row.state is RunState.PENDING:
         raise NotApprovedError(f"request {row.digest[:12]} is not approved here")
     if row.state is RunState.RUNNING:
@@ -258,4 +235,6 @@ def _used(row: RequestRow) -> RunsUsedError:
 
 
 def _resumable(run: sqlite3.Row) -> bool:
-    return run["state"] == RunState.INTERRUPTED or (run["state"] == RunState.FAILED and run["reason"] in RESUMABLE)
+    return run["state"] == RunState.INTERRUPTED or (
+        run["state"] == RunState.FAILED and run["reason"] in RESUMABLE
+    )

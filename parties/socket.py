@@ -19,7 +19,9 @@ from pathlib import Path
 
 from protocols.errors import FedaccordError, ProtocolError, StateError, to_wire
 
-LINE_LIMIT = 8 * 1024 * 1024  # bytes of a request or an answer; a request with a large manifest has some 100 KB
+LINE_LIMIT = (
+    8 * 1024 * 1024
+)  # bytes of a request or an answer; a request with a large manifest has some 100 KB
 READ_SECONDS = 10.0  # a client sends its whole line within this time
 CONNECTIONS = 48  # served at once; more wait in the backlog
 NAME = "supervisor.sock"
@@ -102,7 +104,12 @@ def _object(line: bytes) -> Answer:
 
 def refusal(error: BaseException) -> Answer:
     """The typed answer for an error; the text of an error that isn't ours stays in the local log."""
-    answer: Answer = {"ok": False, "error": to_wire(error), "message": "internal error, see the supervisor's log", "remedy": ""}
+    answer: Answer = {
+        "ok": False,
+        "error": to_wire(error),
+        "message": "internal error, see the supervisor's log",
+        "remedy": "",
+    }
     if isinstance(error, FedaccordError):
         answer |= {"message": str(error), "remedy": error.remedy}
     return answer

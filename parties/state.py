@@ -1,19 +1,19 @@
 """The state folder: everything a party or an analyst keeps, in one place, readable by its owner only.
 
-    party.toml      kind, name, organisation, uid; link address; syft host and port       card.json  the public card
-    keys/           signing.pem, link.pem, link.crt, people/NAME.pem                      people.json, policy.toml
-    peers/          the address book, one accepted card each                              users.json, datasites.json
-    requests/ approvals/   signed requests, decisions of our people, countersigned approvals
-    runs/           one folder per run                                                    ledger.db  states and counters
-    blocks/         the store's feature blocks                                            audit.jsonl  the hash chain
-    secrets.json    syft's server key and root password; syft/ its database and blobs
+party.toml      kind, name, organisation, uid; link address; syft host and port       card.json  the public card
+keys/           signing.pem, link.pem, link.crt, people/NAME.pem                      people.json, policy.toml
+peers/          the address book, one accepted card each                              users.json, datasites.json
+requests/ approvals/   signed requests, decisions of our people, countersigned approvals
+runs/           one folder per run                                                    ledger.db  states and counters
+blocks/         the store's feature blocks                                            audit.jsonl  the hash chain
+secrets.json    syft's server key and root password; syft/ its database and blobs
 """
 
 import os
 import secrets
 import tempfile
 import uuid
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -34,7 +34,14 @@ from protocols import keys
 from protocols.errors import StateError
 
 FOLDERS = ("keys", "keys/people", "peers", "requests", "approvals", "runs", "blocks", "syft")
-PRIVATE_FILES = ("party.toml", "secrets.json", "keys/signing.pem", "keys/link.pem", "people.json", "ledger.db")
+PRIVATE_FILES = (
+    "party.toml",
+    "secrets.json",
+    "keys/signing.pem",
+    "keys/link.pem",
+    "people.json",
+    "ledger.db",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,16 +111,6 @@ class State:
         return {name: str(value) for name, value in read_json(path).items()}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KnownDatasite:
-    """What an analyst needs to log in to a party's syft server."""
-
-    party: str
-    url: str
-    email: str
-    password: str
-
-
 def init_party(
     folder: Path,
     *,
@@ -135,7 +132,9 @@ def init_party(
     if not 0 < port < 65536:
         raise StateError(f"syft port {port} is not within 1 to 65535")
     check_name(owner)
-    folder = _create(folder, kind="party", name=name, organisation=organisation, address=address, host=host, port=port)
+    folder = _create(
+        folder, kind="party", name=name, organisation=organisation, address=address, host=host, port=port
+    )
     key_pem, certificate = keys.link_certificate(name)
     write_private(folder / "keys" / "link.pem", key_pem)
     write_private(folder / "keys" / "link.crt", certificate)
@@ -153,7 +152,9 @@ def init_party(
 
 def init_analyst(folder: Path, *, name: str, organisation: str, passphrase: bytes | None = None) -> State:
     """A new analyst's state folder: signing key under the passphrase, card, empty address book."""
-    folder = _create(folder, kind="analyst", name=name, organisation=organisation, address="", host="", port=0)
+    folder = _create(
+        folder, kind="analyst", name=name, organisation=organisation, address="", host="", port=0
+    )
     _finish(folder, "analyst", name, organisation, passphrase, "", "")
     return open_state(folder, test_mode=True)
 
@@ -188,31 +189,10 @@ def open_state(folder: Path, *, test_mode: bool = False) -> State:
         state.organisation,
         state.address,
     ):
-        raise StateError(f"{folder / 'party.toml'} and card.json differ", remedy="restore the file that was changed")
-    return state
-
-
-def known_datasites(state: State) -> dict[str, KnownDatasite]:
-    """The datasites an analyst can log in to, by party name."""
-    path = state.folder / "datasites.json"
-    if not path.exists():
-        return {}
-    check_private(path)
-    found = {}
-    for party, value in read_json(path).items():
-        if not isinstance(value, dict):
-            raise StateError(f"{path}: {party} is not an object")
-        found[party] = KnownDatasite(
-            party=party, url=str(value["url"]), email=str(value["email"]), password=str(value["password"])
+        raise StateError(
+            f"{folder / 'party.toml'} and card.json differ", remedy="restore the file that was changed"
         )
-    return found
-
-
-def add_datasite(state: State, site: KnownDatasite) -> None:
-    """Remembers (or replaces) the login of one datasite, in a file of mode 0600."""
-    check_name(site.party)
-    sites = {**known_datasites(state), site.party: site}
-    write_json(state.folder / "datasites.json", {party: asdict(known) for party, known in sites.items()})
+    return state
 
 
 def _create(
@@ -221,7 +201,9 @@ def _create(
     check_name(name)
     os.umask(0o077)
     if folder.exists() and any(folder.iterdir()):
-        raise StateError(f"{folder} is not empty", remedy="choose a new folder; an existing state is never overwritten")
+        raise StateError(
+            f"{folder} is not empty", remedy="choose a new folder; an existing state is never overwritten"
+        )
     folder = make_private_folder(folder.resolve())
     for each in FOLDERS:
         make_private_folder(folder / each)
@@ -234,13 +216,19 @@ def _create(
         "host": host,
         "port": port,
     }
-    comment = "Who this state folder belongs to. address: host:first-last when the link listens here, empty when it dials."
+    comment = "Whose state folder this is. address: host:first-last when the link listens here, empty when it dials."
     write_private(folder / "party.toml", toml_text({"": table}, comment))
     return folder
 
 
 def _finish(
-    folder: Path, kind: str, name: str, organisation: str, passphrase: bytes | None, certificate: str, address: str
+    folder: Path,
+    kind: str,
+    name: str,
+    organisation: str,
+    passphrase: bytes | None,
+    certificate: str,
+    address: str,
 ) -> None:
     key = keys.generate_key()
     keys.save_key(folder / "keys" / "signing.pem", key, passphrase)

@@ -85,7 +85,9 @@ class TaskQueue:
 
     def _oldest(self) -> Task | None:
         with self._transaction() as database:
-            rows = database.execute("SELECT id, kind, details FROM tasks WHERE state = 'queued' ORDER BY id").fetchall()
+            rows = database.execute(
+                "SELECT id, kind, details FROM tasks WHERE state = 'queued' ORDER BY id"
+            ).fetchall()
         for identity, kind, details in rows:
             given = self._given.get(identity)
             if given is None or time.monotonic() - given > AGAIN_AFTER:

@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from parties.private_files import make_private_folder, sync_folder
+from parties.private_files import make_private_folder, sync_folder, write_private
 from parties.runspec import PROGRESS_FILE, RunSpec, save_spec
 from protocols.errors import StateError
 
@@ -25,15 +25,18 @@ WORKER_COMMAND = (sys.executable, "-P", "-m", "parties.worker")
 """-P keeps the run folder, which is the worker's current folder, off the import path."""
 LOCK_FILE = "lock"
 LOG_FILE = "worker.log"
+PID_FILE = "pid"
 INHERITED = ("PATH", "LANG", "LC_ALL", "HOME")
-WORD_SECONDS = 8.0  # for a stop by word or end of file (the worker polls at each step and writes its checkpoint)
+WORD_SECONDS = (
+    8.0  # for a stop by word or end of file (the worker polls at each step and writes its checkpoint)
+)
 TERM_SECONDS = 3.0
 Finished = Callable[["Worker", int], None]
 
 
 @dataclass(slots=True)
 class Worker:
-    """One running worker; `asked` is the word ("cancel", "revoke", "stop") with which we ended it, "" when it ended by itself."""
+    """One running worker; `asked` is how we ended it ("cancel", "revoke", "stop"), "" when it ended by itself."""
 
     digest: str
     run: int
@@ -86,8 +89,19 @@ def alive(folder: Path) -> bool:
     return False
 
 
+def kill_old(folder: Path) -> None:
+    """Kills the group of a worker that another supervisor spawned; its held lock proves that the group is its own."""
+    text = (folder / PID_FILE).read_text() if (folder / PID_FILE).exists() else ""
+    if not text.isdecimal() or not alive(folder):
+        return
+    try:
+        os.killpg(int(text), signal.SIGKILL)
+    except ProcessLookupError:
+        print(f"supervisor: worker of {folder.name} had ended", file=sys.stderr)
+
+
 def worker_environment() -> dict[str, str]:
-    """An allow-list, never a copy: no secret of the supervisor or of syft reaches a worker; one thread for equal bits."""
+    """An allow-list, never a copy: no secret of supervisor or syft reaches a worker; one thread for equal bits."""
     root = str(Path(__file__).resolve().parent.parent)
     paths = [root, *(path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path)]
     environment = {name: os.environ[name] for name in INHERITED if name in os.environ}
@@ -117,7 +131,9 @@ class Workers:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError as error:
-                raise StateError(f"a worker of {folder.name} is still alive", remedy="wait for its end") from error
+                raise StateError(
+                    f"a worker of {folder.name} is still alive", remedy="wait for its end"
+                ) from error
             process = subprocess.Popen(
                 [*self._command, str(folder)],
                 stdin=subprocess.PIPE,
@@ -132,6 +148,7 @@ class Workers:
         finally:
             os.close(log)
             os.close(lock)  # the lock lives on in the worker
+        write_private(folder / PID_FILE, str(process.pid))
         worker = Worker(digest=digest, run=run, folder=folder, process=process)
         with self._lock:
             self._workers[digest] = worker
@@ -190,7 +207,9 @@ def _end(worker: Worker) -> None:
 
 def _signal(worker: Worker, number: int) -> None:
     try:
-        os.killpg(worker.process.pid, number)  # its own group (start_new_session); not yet reaped, so the id is its own
+        os.killpg(
+            worker.process.pid, number
+        )  # its own group (start_new_session); not yet reaped, so the id is its own
     except ProcessLookupError:
         print(f"supervisor: worker of {worker.folder.name} had ended", file=sys.stderr)
 
