@@ -3,21 +3,21 @@
 Messages, in order (c keys at the client, s at the server, m in common):
 
 1. `PsiRequest` client -> server: the client's keys, each hashed to a curve point and blinded with the client's
-   own exponent.  The server learns c.
-2. `PsiSetup` server -> client: the server's keys, blinded with the server's exponent.  The client learns s.
-3. `PsiResponse` server -> client: the client's points, blinded once more by the server.  The client removes its
+   own exponent. The server learns c.
+2. `PsiSetup` server -> client: the server's keys, blinded with the server's exponent. The client learns s.
+3. `PsiResponse` server -> client: the client's points, blinded once more by the server. The client removes its
    own exponent and compares with the setup: it learns which *of its own* keys are common.
 4. `PsiMatches` client -> server: a fresh session secret and HMAC-SHA256(secret, key) of the common keys only,
-   sorted.  The server compares with the tags of its own keys and learns which of them are common.
+   sorted. The server compares with the tags of its own keys and learns which of them are common.
 
 Both sides order the common rows by tag, so row i is the same person at both without a key ever being sent and
-independently of the order of the input.  The structure is openmined-psi's RAW one: exact, no false positives.
+independently of the order of the input. The structure is openmined-psi's RAW one: exact, no false positives.
 
-Threat model.  Honest-but-curious parties under the Diffie-Hellman assumption on P-256.  Both learn the other's set size
-and the common keys, nothing on any other key.  The client learns the intersection first and may stop before message 4:
-then the server learns only c.  Not defended: a party that fills its set with guessed keys to test them (the gate
-bounds how many), and a client that names fewer matches than there are.  Anything derived from a key without the session
-secret must stay out of logs: few or short keys can be guessed from a plain hash.  `Alignment.tag` is safe to
+Threat model. Honest-but-curious parties under the Diffie-Hellman assumption on P-256. Both learn the other's set size
+and the common keys, nothing on any other key. The client learns the intersection first and may stop before message 4:
+then the server learns only c. Not defended: a party that fills its set with guessed keys to test them (the gate
+bounds how many), and a client that names fewer matches than there are. Anything derived from a key without the session
+secret must stay out of logs: few or short keys can be guessed from a plain hash. `Alignment.tag` is safe to
 log: it's an HMAC under the session secret.
 """
 
@@ -30,10 +30,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from protocols.errors import ProtocolError, SubjectKeyError
+from protocols.errors import OverlapError, ProtocolError, SubjectKeyError
 from protocols.program import Program, Send, compute, receive
 from protocols.request import Release
-from protocols.wire import Message, array, encode
+from protocols.wire import Message, array, encoded_size
 
 if TYPE_CHECKING:
     import private_set_intersection.python as openmined
@@ -89,19 +89,23 @@ def psi_client(
 ) -> Program[Alignment]:
     """The client's side; see the module's docstring for the messages.
 
-    `seed` is this party's private seed; the session secret comes from it.  With `limit` at most that many
-    common people are named to the server: the first in tag order, a choice that no property of a person steers.
-    Raises SubjectKeyError for an unusable or repeated key, before any message.
+    `seed` is this party's private seed; the session secret comes from it. Raises SubjectKeyError for an unusable or
+    repeated key, before any message; OverlapError when more than `limit` people are common, before message 4.
     """
     _check_keys(keys)
-    shuffled = sorted(range(len(keys)), key=lambda row: _tag(_secret(seed, "psi request order"), keys[row]))
+    hidden_order = _secret(seed, "psi request order")
+    shuffled = sorted(range(len(keys)), key=lambda row: _tag(hidden_order, keys[row]))
     client, blinded = yield from compute(_blind, [keys[row] for row in shuffled])
     yield Send(server, PsiRequest(blinded))
     setup = yield from receive(server, PsiSetup)
     response = yield from receive(server, PsiResponse)
     found = yield from compute(_intersect, client, setup.blinded, response.blinded, len(keys))
+    if limit is not None and len(found) > limit:
+        raise OverlapError(
+            f"{len(found)} people are common, the request allows {limit}", remedy="ask with a larger bound"
+        )
     secret = _secret(seed, "psi session")
-    ordered = sorted((_tag(secret, keys[shuffled[position]]), shuffled[position]) for position in found)[:limit]
+    ordered = sorted((_tag(secret, keys[shuffled[position]]), shuffled[position]) for position in found)
     tags = np.frombuffer(b"".join(tag for tag, _ in ordered), np.uint8).reshape(-1, _TAG_BYTES)
     yield Send(server, PsiMatches(secret, tags))
     return _alignment(secret, [tag for tag, _ in ordered], [row for _, row in ordered])
@@ -136,21 +140,27 @@ def psi_manifest(
     return (
         _bytes_release(PsiRequest, client, server, size_request, "how many keys the client has"),
         _bytes_release(PsiSetup, server, client, size_setup, "how many keys the server has"),
-        _bytes_release(PsiResponse, server, client, size_response, "which of the client's own keys are common"),
+        _bytes_release(
+            PsiResponse, server, client, size_response, "which of the client's own keys are common"
+        ),
         Release(
             kind="PsiMatches",
             sender=client,
             receiver=server,
             shapes=(("secret", (_TAG_BYTES,)), ("tags", (common, _TAG_BYTES))),
             repetitions=1,
-            max_bytes=len(encode(tags)),
+            max_bytes=encoded_size(tags),
             learns="which of the server's own keys are common; the order of the common rows",
         ),
     )
 
 
 def _bytes_release(
-    kind: type[PsiRequest] | type[PsiSetup] | type[PsiResponse], sender: str, receiver: str, size: int, learns: str
+    kind: type[PsiRequest] | type[PsiSetup] | type[PsiResponse],
+    sender: str,
+    receiver: str,
+    size: int,
+    learns: str,
 ) -> Release:
     return Release(
         kind=kind.__name__,
@@ -158,7 +168,7 @@ def _bytes_release(
         receiver=receiver,
         shapes=(("blinded", (size,)),),
         repetitions=1,
-        max_bytes=len(encode(kind(bytes(size)))),
+        max_bytes=encoded_size(kind(bytes(size))),
         learns=learns,
     )
 
@@ -196,7 +206,9 @@ def _answer(keys: Sequence[bytes], request: bytes, client: str) -> tuple[bytes, 
         parsed = openmined.Request()
         parsed.ParseFromString(request)
         response = server.ProcessRequest(parsed)
-    except Exception as problem:  # the library raises RuntimeError and protobuf's own errors, with no common class
+    except (
+        Exception
+    ) as problem:  # the library raises RuntimeError and protobuf's own errors, with no common class
         raise ProtocolError(f"{client} sent a psi request that isn't one") from problem
     expected = max(1, len(parsed.encrypted_elements))
     setup = server.CreateSetupMessage(0.0, expected, _text(keys), openmined.DataStructure.RAW)
@@ -234,4 +246,6 @@ def _tag(secret: bytes, key: bytes) -> bytes:
 def _alignment(secret: bytes, tags: Sequence[bytes], rows: Sequence[int]) -> Alignment:
     order = np.asarray(rows, dtype=np.int64)
     order.setflags(write=False)
-    return Alignment(rows=order, tag=hmac.new(secret, b"alignment" + b"".join(tags), hashlib.sha256).hexdigest())
+    return Alignment(
+        rows=order, tag=hmac.new(secret, b"alignment" + b"".join(tags), hashlib.sha256).hexdigest()
+    )

@@ -1,0 +1,258 @@
+"""The active party's program of a FedCVT run, and with it the protocol of both.
+
+Messages in order (A active, P passive):
+
+1. `PsiRequest`, `PsiSetup`, `PsiResponse`, `PsiMatches`: the alignment with A as client, see `protocols.psi`. Both
+   learn who is common and how many people the other has.
+2. `Splits` both ways: the split of every common person. Both learn which common people the other
+   trains on; a person whose splits differ is left out. Too few aligned training rows end the run here, at both.
+3. FedCVT training. Every `memory_every` steps `MemoryViews` P -> A: P's views of all aligned training rows, and its
+   common representations of a pool of passive-only rows. Each step `PassiveViews` P -> A, P's views of the
+   step's rows, then `ViewGradients` A -> P, the loss's gradients in them. Which rows a step uses follows from the
+   public seed and the group sizes, never from labels. A learns representations, from which features can
+   partly be inferred; P learns gradients, from which labels can partly be inferred.
+4. Evaluation. A last `MemoryViews`, then `TestViews` P -> A: P's views of the aligned test rows. With `final_vote`,
+   `AloneViews` P -> A: P's views of all its passive-only rows, which A's heads vote on. A learns how many they are.
+5. With `baselines`, the aligned-only network, as 3 and 4 without memory and alone rows: `BaselineViews`,
+   `BaselineGradients`, `BaselineTestViews`. The active-alone model needs no message.
+
+Labels, pseudo labels, losses, heads and metrics never leave A; features, encoders and keys of other people never
+leave their party. What A knows at the end is in its Outcome: the report may be released, the artifacts stay.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from protocols.errors import DataMissingError, ProtocolError
+from protocols.program import Checkpoint, Json, Observe, Outcome, Program, Progress, Send, receive
+from protocols.psi import psi_client
+from protocols.seeds import PrivateSeed
+from vertical.active_side import ActiveSide, Labels, train_active_alone
+from vertical.baselines import aligned_only_config, blank_memory
+from vertical.config import FedCVTConfig
+from vertical.encoders import Representation
+from vertical.fedcvt import Objective
+from vertical.groups import Groups, chunks, exchange_groups
+from vertical.messages import ALIGNED_ONLY, FEDCVT, AloneViews, MemoryViews, Phase
+from vertical.predict import Predictor
+from vertical.results import (
+    PseudoCount,
+    active_alone_scores,
+    aligned_only_scores,
+    label_artifacts,
+    loss_curve,
+    memory_artifacts,
+    model_artifacts,
+    people,
+    row_artifacts,
+    situation_scores,
+    vote_artifacts,
+)
+from vertical.table import PartyData
+from vertical.training import (
+    Features,
+    Run,
+    State,
+    as_text,
+    expect_number,
+    is_checkpoint,
+    is_refresh,
+    pack_training,
+    received,
+    restore_training,
+    silent,
+    tell_step,
+    to_array,
+)
+from vertical.views import Memory
+from vertical.vote import Vote
+
+PASSIVE = "passive"
+
+
+def active_program(
+    data: PartyData,
+    config: FedCVTConfig,
+    public_seed: int,
+    private_seed: PrivateSeed,
+    observe: Observe = silent,
+    *,
+    resume: State | None = None,
+) -> Program[Outcome]:
+    """The run as the party with labels sees it; its Outcome has the metrics and this party's part of the model.
+
+    `resume` is the state of a checkpoint of this program; the passive party must resume at the same step.
+    Raises DataMissingError without labels, OverlapError before training if too few people are common, ProtocolError
+    for a message out of turn.
+    """
+    run = Run(config, public_seed, private_seed, observe)
+    _check_labels(data)
+    groups = (yield from _align(data, run)) if resume is None else Groups.unpack(resume)
+    features, labels = Features.of(data, groups), _labels(data, groups)
+
+    side = ActiveSide.start(run, FEDCVT.name, features, labels)
+    losses, pseudo = yield from _train(FEDCVT, side, groups, resume)
+    memory = yield from _receive_memory(side, config.steps)
+    predictor = Predictor(config=config, heads=side.model.heads, memory=memory)
+    test = yield from _receive_test_views(FEDCVT, side)
+    methods = {"fedcvt": situation_scores(predictor, side.test_views(), test, labels.test)}
+    curves = {"fedcvt": loss_curve(losses)}
+    artifacts = {**model_artifacts(side), **memory_artifacts(memory)}
+    passive_only = None
+    if config.final_vote:
+        votes = yield from _receive_votes(predictor)
+        passive_only = len(votes.label)
+        pseudo = PseudoCount(int(votes.accepted.sum()), passive_only)
+        artifacts |= vote_artifacts(votes)
+
+    if config.baselines:
+        plain = run.with_config(aligned_only_config(config))
+        aligned = ActiveSide.start(plain, ALIGNED_ONLY.name, features.aligned_only(), labels.aligned_only())
+        losses, _ = yield from _train(ALIGNED_ONLY, aligned, groups, None)
+        test = yield from _receive_test_views(ALIGNED_ONLY, aligned)
+        alone = train_active_alone(run, features, labels)
+        methods |= {
+            "aligned_only": aligned_only_scores(aligned, test),
+            "active_alone": active_alone_scores(alone),
+        }
+        curves |= {"aligned_only": loss_curve(losses)}
+        artifacts |= {**model_artifacts(aligned), **model_artifacts(alone)}
+    report: dict[str, Json] = {
+        "alignment_tag": groups.tag,
+        "people": people(groups, passive_only),
+        "overlap": dict(groups.per_split),
+        "methods": methods,
+        "pseudo_labels": {"accepted": pseudo.accepted, "candidates": pseudo.candidates},
+        "loss": curves,
+    }
+    rules = {"preprocessing": as_text(features.rules.to_text())}
+    return Outcome(report, {**artifacts, **row_artifacts(groups), **label_artifacts(labels), **rules})
+
+
+def _check_labels(data: PartyData) -> None:
+    if data.labels is None or len(data.classes) < 2:
+        raise DataMissingError(
+            f"the active party's block has labels of {len(data.classes)} classes, at least 2 are needed",
+            remedy="name the label's column when adding the block",
+        )
+
+
+def _align(data: PartyData, run: Run) -> Program[Groups]:
+    run.observe(Progress("align", 0, 1))
+    alignment = yield from psi_client(data.keys, PASSIVE, run.private_seed, limit=run.config.max_common)
+    groups = yield from exchange_groups(data, alignment, run.config, run.private_seed, peer=PASSIVE)
+    run.observe(Progress("align", 1, 1))
+    return groups
+
+
+def _labels(data: PartyData, groups: Groups) -> Labels:
+    assert data.labels is not None
+    return Labels(
+        aligned=torch.tensor(data.labels[groups.aligned_train]),
+        alone=torch.tensor(data.labels[groups.alone]),
+        test=torch.tensor(data.labels[groups.aligned_test]),
+        classes=data.classes,
+    )
+
+
+def _train(
+    phase: Phase, side: ActiveSide, groups: Groups, resume: State | None
+) -> Program[tuple[list[float], PseudoCount]]:
+    """One training: the loss of every step, and the pseudo labels of the last steps."""
+    config, n = side.run.config, len(side.features.aligned)
+    memory, start = blank_memory(n, config.d), 0
+    losses: list[float] = []
+    if resume is not None:
+        restore_training(side.model, side.optimiser, resume)
+        start, losses = int(resume["at"]), resume["losses"].tolist()
+    pseudo = PseudoCount(0, 0)
+    for step in range(start, config.steps):
+        if phase.memory and step > start and is_checkpoint(config, step):
+            yield Checkpoint(step, _state(step, side, groups, losses))
+        if phase.memory and is_refresh(config, step):
+            memory = yield from _receive_memory(side, step)
+            pseudo = PseudoCount(0, 0)
+        result = yield from _step(phase, side, step, memory)
+        losses.append(float(result.total.detach()))
+        pseudo = pseudo.plus(result.accepted, result.candidates)
+        tell_step(side.run.observe, phase.name, step, config.steps, losses[-1])
+    return losses, pseudo
+
+
+def _state(
+    step: int, side: ActiveSide, groups: Groups, losses: list[float]
+) -> dict[str, NDArray[np.generic]]:
+    return {
+        "at": np.array(step),
+        "losses": np.array(losses),
+        **groups.pack(),
+        **pack_training(side.model, side.optimiser),
+    }
+
+
+def _step(phase: Phase, side: ActiveSide, step: int, memory: Memory) -> Program[Objective]:
+    """Receives the passive party's views, does this party's step and answers with the views' gradients."""
+    message = yield from receive(PASSIVE, phase.views)
+    what = f"{phase.views.__name__} from {PASSIVE}, step {step}"
+    expect_number(message.step, step, what)
+    config, width = side.run.config, 2 * side.run.config.d
+    aligned = received(message.aligned, (len(side.aligned_rows(step)), width), what).requires_grad_()
+    if message.alone.shape[0] > config.alone_batch:
+        raise ProtocolError(
+            f"{what}: expected at most {config.alone_batch} alone rows, came {len(message.alone)}"
+        )
+    alone = received(message.alone, (len(message.alone), width), what).requires_grad_()
+    result = side.step(step, memory, aligned, alone)
+    yield Send(PASSIVE, phase.gradients(step, _gradient(aligned), _gradient(alone)))
+    return result
+
+
+def _gradient(views: Tensor) -> NDArray[np.float32]:
+    return to_array(torch.zeros_like(views) if views.grad is None else views.grad)
+
+
+def _receive_memory(side: ActiveSide, step: int) -> Program[Memory]:
+    message = yield from receive(PASSIVE, MemoryViews)
+    what, config = f"{MemoryViews.__name__} from {PASSIVE}, step {step}", side.run.config
+    expect_number(message.step, step, what)
+    if message.pool.shape[0] > config.memory_pool:
+        raise ProtocolError(
+            f"{what}: expected at most {config.memory_pool} pool rows, came {len(message.pool)}"
+        )
+    aligned = received(message.aligned, (len(side.features.aligned), 2 * config.d), what)
+    return side.memory(step, aligned, received(message.pool, (len(message.pool), config.d), what))
+
+
+def _receive_test_views(phase: Phase, side: ActiveSide) -> Program[Representation]:
+    """The passive party's views of all aligned test rows."""
+    config, size = side.run.config, len(side.features.test)
+    views = torch.zeros(size, 2 * config.d)
+    for part in chunks(size, side.run.config.max_aligned_test, config.evaluation_batch):
+        message = yield from receive(PASSIVE, phase.test)
+        what = f"{phase.test.__name__} from {PASSIVE}"
+        expect_number(message.start, part.start, what)
+        views[part] = received(message.views, (part.stop - part.start, 2 * config.d), what)
+    return Representation.split(views)
+
+
+def _receive_votes(predictor: Predictor) -> Program[Vote]:
+    """The final pseudo labels of all passive-only people, in the passive party's order, (q,)."""
+    votes: list[Vote] = []
+    position, total = 0, None
+    while total is None or position < total:
+        message = yield from receive(PASSIVE, AloneViews)
+        what = f"{AloneViews.__name__} from {PASSIVE}"
+        expect_number(message.start, position, what)
+        if total is None:
+            total = message.of
+        expect_number(message.of, total, what)
+        shape = (min(len(message.views), total - position), 2 * predictor.config.d)
+        votes.append(predictor.vote(Representation.split(received(message.views, shape, what))))
+        position += shape[0]
+        if shape[0] == 0 and position < total:
+            raise ProtocolError(f"{what}: no rows at {position} of {total}")
+    return Vote(torch.cat([v.label for v in votes]), torch.cat([v.accepted for v in votes]))

@@ -1,0 +1,156 @@
+"""The active party's half of a training: its model, its step, its memory. No messages here.
+
+Shapes: n aligned, a active-only training rows, b and e aligned and passive-only rows of a step, d width of one
+representation, N rows of the passive pool.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor, nn
+
+from vertical.baselines import active_alone_config
+from vertical.encoders import Representation, ViewEncoder, view_encoder
+from vertical.fedcvt import (
+    Objective,
+    StepLabels,
+    StepViews,
+    learning_rate,
+    objective,
+    optimizer,
+    set_learning_rate,
+)
+from vertical.heads import Heads
+from vertical.losses import class_weights
+from vertical.table import Rows
+from vertical.training import Features, Run, tell_step
+from vertical.views import Memory
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Labels:
+    """Class codes, -1 where missing, of the aligned (n,), active-only (a,) and test rows, and the class names."""
+
+    aligned: Tensor
+    alone: Tensor
+    test: Tensor
+    classes: tuple[str, ...]
+
+    def training(self) -> Tensor:
+        """Labels of all training rows, aligned ones first, (n + a,)."""
+        return torch.cat([self.aligned, self.alone])
+
+    def aligned_only(self) -> Labels:
+        """The same without the active-only rows."""
+        return replace(self, alone=self.alone[:0])
+
+
+class ActiveModel(nn.Module):
+    """All parameters of the active party: its two encoders and the three heads."""
+
+    def __init__(self, run: Run, name: str, inputs: int, classes: int) -> None:
+        super().__init__()
+        generator = run.generator(f"{name} weights")
+        self.encoder: ViewEncoder = view_encoder(run.config, inputs, generator)
+        self.heads: Heads = Heads(run.config, classes, generator)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ActiveSide:
+    """One training at the active party; `name` keeps its randomness apart from other trainings of the run."""
+
+    run: Run
+    name: str
+    features: Features
+    labels: Labels
+    model: ActiveModel
+    optimiser: torch.optim.AdamW
+    class_weights: Tensor | None
+
+    @classmethod
+    def start(cls, run: Run, name: str, features: Features, labels: Labels) -> ActiveSide:
+        """A training before its first step."""
+        classes = len(labels.classes)
+        model = ActiveModel(run, name, features.width, classes)
+        return cls(
+            run=run,
+            name=name,
+            features=features,
+            labels=labels,
+            model=model,
+            optimiser=optimizer(run.config, model.parameters()),
+            class_weights=class_weights(labels.training(), classes) if run.config.class_balance else None,
+        )
+
+    def aligned_rows(self, step: int) -> Rows:
+        """Aligned rows of a step, as the passive party derives them too, (b,)."""
+        return self.run.rows("aligned", len(self.features.aligned), self.run.config.aligned_batch, step)
+
+    def alone_rows(self, step: int) -> Rows:
+        """Active-only rows of a step; nobody else knows or needs them."""
+        return self.run.rows("active only", len(self.features.alone), self.run.config.alone_batch, step)
+
+    def step(self, step: int, memory: Memory, aligned: Tensor, alone: Tensor) -> Objective:
+        """One optimiser step on the passive party's views, aligned (b, 2d) and alone (e, 2d).
+
+        The views' gradients are left in their `.grad`, where they ask for one.
+        """
+        config, rows = self.run.config, self.aligned_rows(step)
+        own_alone = self.alone_rows(step)
+        batch = torch.cat([self.features.aligned[rows], self.features.alone[own_alone]])
+        own = self.model.encoder(batch, self.run.generator(f"{self.name} step {step}"))
+        views = StepViews(
+            active_aligned=own.take(slice(0, len(rows))),
+            active_alone=own.take(slice(len(rows), None)),
+            passive_aligned=Representation.split(aligned),
+            passive_alone=Representation.split(alone),
+            rows=torch.tensor(rows),
+        )
+        labels = StepLabels(aligned=self.labels.aligned[rows], alone=self.labels.alone[own_alone])
+        weights = self.class_weights
+        result = objective(config, self.model.heads, views, memory, labels, step=step, class_weights=weights)
+        self.optimiser.zero_grad()
+        result.total.backward()  # type: ignore[no-untyped-call]
+        set_learning_rate(self.optimiser, learning_rate(config, step))
+        self.optimiser.step()
+        return result
+
+    @torch.no_grad()
+    def memory(self, step: int, aligned: Tensor, pool: Tensor) -> Memory:
+        """The memory from `step` on, from the passive party's views (n, 2d) and pool (N, d).
+
+        Each party's pool is all aligned rows and then this refresh's alone rows, so aligned row i stands at i in both.
+        """
+        config, encoder = self.run.config, self.model.encoder
+        refresh = -(-step // config.memory_every)
+        rows = self.run.rows("active pool", len(self.features.alone), config.memory_pool, refresh)
+        own, passive = encoder(self.features.aligned), Representation.split(aligned)
+        place = torch.arange(own.rows)
+        return Memory(
+            active_unique=own.unique,
+            passive_unique=passive.unique,
+            active_common=torch.cat([own.common, encoder.common(self.features.alone[rows])]),
+            passive_common=torch.cat([passive.common, pool]),
+            active_position=place,
+            passive_position=place,
+        )
+
+    @torch.no_grad()
+    def test_views(self) -> Representation:
+        """This party's views of the aligned test rows, in evaluation form."""
+        views: Representation = self.model.encoder(self.features.test)
+        return views
+
+
+def train_active_alone(run: Run, features: Features, labels: Labels) -> ActiveSide:
+    """The active party by itself: f^A on all its training rows, with the same step and no aligned rows."""
+    plain = run.with_config(active_alone_config(run.config))
+    everyone = replace(labels, aligned=labels.aligned[:0], alone=labels.training())
+    side = ActiveSide.start(plain, "active_alone", features.alone_only(), everyone)
+    memory, nobody = Memory.empty(plain.config.d), torch.zeros(0, 2 * plain.config.d)
+    for step in range(plain.config.steps):
+        result = side.step(step, memory, nobody, nobody)
+        tell_step(plain.observe, side.name, step, plain.config.steps, float(result.total.detach()))
+    return side

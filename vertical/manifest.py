@@ -1,0 +1,129 @@
+"""The release manifest of a FedCVT run: upper bounds that follow from the settings and the published row counts.
+
+No torch: a request is made and reviewed without it. Bounds are those of the largest possible run: `max_common` people
+in common, of whom `max_aligned_train` and `max_aligned_test` are used, and `max_passive_only` others. A run with these
+numbers fills every bound but for rounding; one with fewer people fills less.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from protocols.psi import psi_manifest
+from protocols.request import Release
+from protocols.wire import Message, encoded_size, shapes
+from vertical.config import FedCVTConfig
+from vertical.groups import chunk_length
+from vertical.messages import (
+    ALIGNED_ONLY,
+    FEDCVT,
+    AloneViews,
+    MemoryViews,
+    Phase,
+    Splits,
+)
+
+ACTIVE, PASSIVE = "active", "passive"
+
+
+def manifest(config: FedCVTConfig, active_rows: int, passive_rows: int) -> tuple[Release, ...]:
+    """All releases of a run between blocks of at most these many rows."""
+    common = min(config.max_common, active_rows, passive_rows)
+    train, test = min(config.max_aligned_train, common), min(config.max_aligned_test, common)
+    alone = min(config.max_passive_only, passive_rows)
+    releases = [
+        *psi_manifest(ACTIVE, PASSIVE, active_rows, passive_rows, config.max_common),
+        *_splits(common),
+        _memory(config, train, alone),
+        *_phase(
+            FEDCVT, config, config.steps, min(config.aligned_batch, train), min(config.alone_batch, alone)
+        ),
+        *_test(FEDCVT, config, test),
+    ]
+    if config.final_vote:
+        releases.append(_alone(config, alone))
+    if config.baselines:
+        releases += _phase(ALIGNED_ONLY, config, config.baseline_steps, min(config.aligned_batch, train), 0)
+        releases += _test(ALIGNED_ONLY, config, test)
+    return tuple(releases)
+
+
+def _splits(common: int) -> list[Release]:
+    largest = Splits(np.zeros(common, np.uint8))
+    learns = "which common people the sender trains, validates and tests on"
+    return [
+        _release(largest, sender, receiver, 1, learns)
+        for sender, receiver in ((ACTIVE, PASSIVE), (PASSIVE, ACTIVE))
+    ]
+
+
+def _memory(config: FedCVTConfig, train: int, alone: int) -> Release:
+    largest = MemoryViews(
+        config.steps, _floats(train, 2 * config.d), _floats(min(config.memory_pool, alone), config.d)
+    )
+    refreshes = -(-config.steps // config.memory_every) + 1
+    learns = (
+        "representations of all aligned training people and, in part, of a pool of passive-only people;"
+        " features can partly be inferred from representations"
+    )
+    return _release(largest, PASSIVE, ACTIVE, refreshes, learns)
+
+
+def _phase(phase: Phase, config: FedCVTConfig, steps: int, aligned: int, alone: int) -> list[Release]:
+    arrays = (_floats(aligned, 2 * config.d), _floats(alone, 2 * config.d))
+    views, gradients = phase.views(steps - 1, *arrays), phase.gradients(steps - 1, *arrays)
+    return [
+        _release(
+            views,
+            PASSIVE,
+            ACTIVE,
+            steps,
+            "representations of the step's people; features can partly be inferred from them",
+        ),
+        _release(
+            gradients,
+            ACTIVE,
+            PASSIVE,
+            steps,
+            "gradients of the loss in these representations; labels can partly be inferred from them",
+        ),
+    ]
+
+
+def _test(phase: Phase, config: FedCVTConfig, test: int) -> list[Release]:
+    """One release, or none if there are no test people."""
+    if test == 0:
+        return []
+    length, messages = _parts(test, config.max_aligned_test, config.evaluation_batch)
+    largest = phase.test(length * (messages - 1), _floats(length, 2 * config.d))
+    return [_release(largest, PASSIVE, ACTIVE, messages, "representations of the aligned test people")]
+
+
+def _alone(config: FedCVTConfig, alone: int) -> Release:
+    length, messages = _parts(alone, config.max_passive_only, config.evaluation_batch)
+    largest = AloneViews(length * (messages - 1), alone, _floats(length, 2 * config.d))
+    learns = "how many passive-only people there are, and the representations of all of them"
+    return _release(largest, PASSIVE, ACTIVE, messages, learns)
+
+
+def _parts(rows: int, bound: int, batch: int) -> tuple[int, int]:
+    """Length and number of the parts in which up to `rows` of at most `bound` rows are sent."""
+    length = chunk_length(bound, batch)
+    return min(length, rows), max(1, -(-rows // length))
+
+
+def _release(largest: Message, sender: str, receiver: str, repetitions: int, learns: str) -> Release:
+    return Release(
+        kind=type(largest).__name__,
+        sender=sender,
+        receiver=receiver,
+        shapes=tuple(sorted(shapes(largest).items())),
+        repetitions=repetitions,
+        max_bytes=encoded_size(largest),
+        learns=learns,
+    )
+
+
+def _floats(rows: int, width: int) -> NDArray[np.float32]:
+    return np.zeros((rows, width), np.float32)

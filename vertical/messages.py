@@ -1,0 +1,126 @@
+"""The messages of a FedCVT run after the alignment; `vertical.active` has their order and what each teaches whom.
+
+Shapes: m common people, n aligned training rows, q passive-only training rows, b rows of a step's aligned batch,
+e rows of its passive-only batch, c rows of one part of a longer list, d width of one representation; a view is
+[unique ; common], 2d wide. Float32 throughout. Rows are positions in an order both sides hold; no key occurs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from protocols.psi import PSI_KINDS
+from protocols.wire import Message, array
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Splits(Message):
+    """The sender's split code of every common person, in the common order, (m,)."""
+
+    split: NDArray[np.uint8] = array(np.uint8, 1)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MemoryViews(Message):
+    """The passive party's detached representations from `step` on: keys and values of the attention fill.
+
+    aligned: views of all aligned training rows (n, 2d); pool: common representations of the
+    passive-only rows in the pool (up to memory_pool, d).
+    """
+
+    step: int
+    aligned: NDArray[np.float32] = array(np.float32, 2)
+    pool: NDArray[np.float32] = array(np.float32, 2)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PassiveViews(Message):
+    """The passive party's views of one step's rows: aligned (b, 2d) and passive-only (e, 2d)."""
+
+    step: int
+    aligned: NDArray[np.float32] = array(np.float32, 2)
+    alone: NDArray[np.float32] = array(np.float32, 2)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ViewGradients(Message):
+    """The gradients of the step's loss in the views of `PassiveViews`, of the same shapes."""
+
+    step: int
+    aligned: NDArray[np.float32] = array(np.float32, 2)
+    alone: NDArray[np.float32] = array(np.float32, 2)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TestViews(Message):
+    """The passive party's views of the aligned test rows from position `start` on, (c, 2d)."""
+
+    __test__ = False  # not a test class, whatever pytest thinks of the name
+
+    start: int
+    views: NDArray[np.float32] = array(np.float32, 2)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AloneViews(Message):
+    """The passive party's views of its passive-only rows from `start` on, (c, 2d), for the final pseudo labels.
+
+    `of` is their number q, so that the receiver knows when they are complete.
+    """
+
+    start: int
+    of: int
+    views: NDArray[np.float32] = array(np.float32, 2)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BaselineViews(PassiveViews):
+    """As its parent, from the aligned-only baseline's own encoders; `alone` has no rows."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BaselineGradients(ViewGradients):
+    """As its parent, for the aligned-only baseline."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BaselineTestViews(TestViews):
+    """As its parent, from the aligned-only baseline's own encoders."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Phase:
+    """One training with evaluation inside a run: its name, whether it has a memory, and its own kinds of messages."""
+
+    name: str
+    memory: bool
+    views: type[PassiveViews]
+    gradients: type[ViewGradients]
+    test: type[TestViews]
+
+
+FEDCVT = Phase(name="fedcvt", memory=True, views=PassiveViews, gradients=ViewGradients, test=TestViews)
+ALIGNED_ONLY = Phase(
+    name="aligned_only",
+    memory=False,
+    views=BaselineViews,
+    gradients=BaselineGradients,
+    test=BaselineTestViews,
+)
+
+KINDS: tuple[type[Message], ...] = (
+    *PSI_KINDS,
+    Splits,
+    MemoryViews,
+    PassiveViews,
+    ViewGradients,
+    TestViews,
+    AloneViews,
+    BaselineViews,
+    BaselineGradients,
+    BaselineTestViews,
+)
+"""Every kind that a worker of this computation accepts."""

@@ -1,0 +1,172 @@
+"""The passive party's program of a FedCVT run; `vertical.active` lists the messages of both and what each teaches."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from protocols.program import Checkpoint, Observe, Outcome, Program, Progress, Send, receive
+from protocols.psi import psi_server
+from protocols.seeds import PrivateSeed
+from vertical.baselines import aligned_only_config
+from vertical.config import FedCVTConfig
+from vertical.encoders import ViewEncoder, view_encoder
+from vertical.fedcvt import learning_rate, optimizer, set_learning_rate
+from vertical.groups import Groups, chunks, exchange_groups
+from vertical.messages import ALIGNED_ONLY, FEDCVT, AloneViews, MemoryViews, Phase
+from vertical.table import PartyData
+from vertical.training import (
+    Features,
+    Run,
+    State,
+    as_text,
+    expect_number,
+    is_checkpoint,
+    is_refresh,
+    pack_training,
+    parameters,
+    received,
+    restore_training,
+    silent,
+    tell_step,
+    to_array,
+)
+
+ACTIVE = "active"
+
+
+def passive_program(
+    data: PartyData,
+    config: FedCVTConfig,
+    public_seed: int,
+    private_seed: PrivateSeed,
+    observe: Observe = silent,
+    *,
+    resume: State | None = None,
+) -> Program[Outcome]:
+    """The run as the party without labels sees it; leaves its encoders and the order of its passive-only rows.
+
+    `resume` is the state of a checkpoint of this program; the active party must resume at the same step.
+    Raises OverlapError before training if too few people are common, ProtocolError for a message out of turn.
+    """
+    run = Run(config, public_seed, private_seed, observe)
+    groups = (yield from _align(data, run)) if resume is None else Groups.unpack(resume)
+    features = Features.of(data, groups)
+
+    encoder = yield from _train(FEDCVT, run, groups, features, resume)
+    yield Send(ACTIVE, _memory(run, encoder, features, config.steps))
+    yield from _send_test_views(FEDCVT, config, encoder, features.test)
+    if config.final_vote:
+        yield from _send_alone_views(config, encoder, features.alone)
+    artifacts = parameters("fedcvt.encoder", encoder)
+
+    if config.baselines:
+        plain = run.with_config(aligned_only_config(config))
+        encoder = yield from _train(ALIGNED_ONLY, plain, groups, features.aligned_only(), None)
+        yield from _send_test_views(ALIGNED_ONLY, config, encoder, features.test)
+        artifacts |= parameters("aligned_only.encoder", encoder)
+    return _outcome(groups, features, artifacts)
+
+
+def _align(data: PartyData, run: Run) -> Program[Groups]:
+    run.observe(Progress("align", 0, 1))
+    alignment = yield from psi_server(data.keys, ACTIVE)
+    groups = yield from exchange_groups(
+        data, alignment, run.config, run.private_seed, peer=ACTIVE, max_alone=run.config.max_passive_only
+    )
+    run.observe(Progress("align", 1, 1))
+    return groups
+
+
+def _train(
+    phase: Phase, run: Run, groups: Groups, features: Features, resume: State | None
+) -> Program[ViewEncoder]:
+    """One training: this party's encoders after all steps."""
+    config = run.config
+    encoder = view_encoder(config, features.width, run.generator(f"{phase.name} weights"))
+    optimiser = optimizer(config, encoder.parameters())
+    start = 0 if resume is None else int(resume["at"])
+    if resume is not None:
+        restore_training(encoder, optimiser, resume)
+    for step in range(start, config.steps):
+        if phase.memory and step > start and is_checkpoint(config, step):
+            state = {"at": np.array(step), **groups.pack(), **pack_training(encoder, optimiser)}
+            yield Checkpoint(step, state)
+        if phase.memory and is_refresh(config, step):
+            yield Send(ACTIVE, _memory(run, encoder, features, step))
+        aligned, alone = _step_features(run, features, step)
+        views = encoder(torch.cat([aligned, alone]), run.generator(f"{phase.name} step {step}")).joined()
+        gradients = yield from _exchange(phase, step, views, len(aligned))
+        optimiser.zero_grad()
+        views.backward(gradients)
+        set_learning_rate(optimiser, learning_rate(config, step))
+        optimiser.step()
+        tell_step(run.observe, phase.name, step, config.steps, None)
+    return encoder
+
+
+def _step_features(run: Run, features: Features, step: int) -> tuple[Tensor, Tensor]:
+    """Features of a step's aligned rows (b, f) and passive-only rows (e, f)."""
+    aligned = run.rows("aligned", len(features.aligned), run.config.aligned_batch, step)
+    alone = run.rows("passive only", len(features.alone), run.config.alone_batch, step)
+    return features.aligned[aligned], features.alone[alone]
+
+
+def _exchange(phase: Phase, step: int, views: Tensor, b: int) -> Program[Tensor]:
+    """Sends a step's views (b + e, 2d), the first b of aligned rows, and gives back their gradients."""
+    yield Send(ACTIVE, phase.views(step, to_array(views[:b]), to_array(views[b:])))
+    answer = yield from receive(ACTIVE, phase.gradients)
+    what = f"{phase.gradients.__name__} from {ACTIVE}, step {step}"
+    expect_number(answer.step, step, what)
+    aligned = received(answer.aligned, (b, views.shape[1]), what)
+    alone = received(answer.alone, (len(views) - b, views.shape[1]), what)
+    return torch.cat([aligned, alone])
+
+
+@torch.no_grad()
+def _memory(run: Run, encoder: ViewEncoder, features: Features, step: int) -> MemoryViews:
+    """Views of all aligned rows and common representations of this refresh's pool, in evaluation form."""
+    refresh = -(-step // run.config.memory_every)
+    pool = run.rows("passive pool", len(features.alone), run.config.memory_pool, refresh)
+    common = encoder.common(features.alone[pool])
+    return MemoryViews(step, to_array(encoder(features.aligned).joined()), to_array(common))
+
+
+def _send_test_views(
+    phase: Phase, config: FedCVTConfig, encoder: ViewEncoder, features: Tensor
+) -> Program[None]:
+    for part in chunks(len(features), config.max_aligned_test, config.evaluation_batch):
+        yield Send(ACTIVE, phase.test(part.start, _views(encoder, features[part])))
+
+
+def _send_alone_views(config: FedCVTConfig, encoder: ViewEncoder, features: Tensor) -> Program[None]:
+    total = len(features)
+    parts = chunks(total, config.max_passive_only, config.evaluation_batch)
+    for part in parts or [slice(0, 0)]:  # with nobody there, one empty message says so
+        yield Send(ACTIVE, AloneViews(part.start, total, _views(encoder, features[part])))
+
+
+@torch.no_grad()
+def _views(encoder: ViewEncoder, features: Tensor) -> NDArray[np.float32]:
+    return to_array(encoder(features).joined())
+
+
+def _outcome(groups: Groups, features: Features, artifacts: dict[str, NDArray[np.generic]]) -> Outcome:
+    people = {
+        "common": groups.common,
+        "split_differs": groups.split_differs,
+        "aligned_train": len(groups.aligned_train),
+        "aligned_test": len(groups.aligned_test),
+        "passive_only": len(groups.alone),
+    }
+    rows = {
+        "rows.aligned_train": groups.aligned_train,
+        "rows.aligned_test": groups.aligned_test,
+        "rows.passive_only": groups.alone,
+    }
+    rules = {"preprocessing": as_text(features.rules.to_text())}
+    return Outcome(
+        report={"alignment_tag": groups.tag, "people": people}, artifacts={**artifacts, **rows, **rules}
+    )

@@ -1,0 +1,126 @@
+"""What the active party's program leaves: scores, curves, counts for its report; parameters and memory as artifacts.
+
+Shapes: t aligned test rows, q passive-only rows, k classes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from protocols.program import Json
+from vertical.active_side import ActiveSide, Labels
+from vertical.encoders import Representation
+from vertical.groups import Groups
+from vertical.metrics import evaluate
+from vertical.predict import Predictor, Situation
+from vertical.training import as_text, parameters, to_array
+from vertical.views import Memory
+from vertical.vote import Vote
+
+CURVE_POINTS = 20
+"""Points of a released loss curve."""
+
+Artifacts = dict[str, NDArray[np.generic]]
+
+
+@dataclass(frozen=True, slots=True)
+class PseudoCount:
+    """Pseudo labels: how many rows were candidates, and how many of them were accepted."""
+
+    accepted: int
+    candidates: int
+
+    def plus(self, accepted: int, candidates: int) -> PseudoCount:
+        """The sum with another step's count."""
+        return PseudoCount(self.accepted + accepted, self.candidates + candidates)
+
+
+def situation_scores(
+    predictor: Predictor, own: Representation, passive: Representation, test: Tensor
+) -> Json:
+    """Metrics by situation on the test rows, whose views (t, 2d) of both parties are known."""
+    return {situation.value: scores(predictor.hide(situation, own, passive), test) for situation in Situation}
+
+
+@torch.no_grad()
+def aligned_only_scores(side: ActiveSide, passive: Representation) -> Json:
+    """Metrics of the aligned-only network, which can only use both views."""
+    logits = side.model.heads.joint_logits(side.test_views(), passive)
+    return {Situation.BOTH.value: scores(logits, side.labels.test)}
+
+
+@torch.no_grad()
+def active_alone_scores(side: ActiveSide) -> Json:
+    """Metrics of f^A trained without the passive party."""
+    logits = side.model.heads.active_logits(side.test_views())
+    return {Situation.ACTIVE_ONLY.value: scores(logits, side.labels.test)}
+
+
+def scores(logits: Tensor, labels: Tensor) -> Json:
+    """Metrics of logits (t, k), as a report names them."""
+    entry = evaluate(to_array(logits), labels.numpy())
+    return {
+        "rows": entry.rows,
+        "auc": entry.auc,
+        "accuracy": entry.accuracy,
+        "balanced_accuracy": entry.balanced_accuracy,
+        "majority_rate": entry.majority_rate,
+        "reasons": list(entry.reasons),
+        "warnings": list(entry.warnings),
+    }
+
+
+def loss_curve(losses: Sequence[float]) -> Json:
+    """At most CURVE_POINTS pairs [last step, mean loss] of consecutive intervals of equal length but for the last."""
+    width = max(1, -(-len(losses) // CURVE_POINTS))
+    parts = [losses[start : start + width] for start in range(0, len(losses), width)]
+    ends = [min(start + width, len(losses)) for start in range(0, len(losses), width)]
+    return [[end, float(np.mean(part))] for end, part in zip(ends, parts, strict=True)]
+
+
+def people(groups: Groups, passive_only: int | None) -> Json:
+    """Number of people in each group; the passive party's own only if it told."""
+    counts: dict[str, Json] = {
+        "common": groups.common,
+        "split_differs": groups.split_differs,
+        "aligned_train": len(groups.aligned_train),
+        "aligned_test": len(groups.aligned_test),
+        "active_only": len(groups.alone),
+    }
+    return counts if passive_only is None else {**counts, "passive_only": passive_only}
+
+
+def memory_artifacts(memory: Memory) -> Artifacts:
+    """The memory by field name: predicting with one view needs it."""
+    return {f"fedcvt.memory.{field.name}": getattr(memory, field.name).numpy() for field in fields(memory)}
+
+
+def vote_artifacts(votes: Vote) -> Artifacts:
+    """The final pseudo labels in the passive party's order: class codes int64 (q,) and accepted bool (q,)."""
+    return {"pseudo_label": votes.label.numpy(), "pseudo_accepted": votes.accepted.numpy()}
+
+
+def row_artifacts(groups: Groups) -> Artifacts:
+    """Own rows of each group."""
+    return {
+        "rows.aligned_train": groups.aligned_train,
+        "rows.aligned_test": groups.aligned_test,
+        "rows.active_only": groups.alone,
+    }
+
+
+def model_artifacts(side: ActiveSide) -> Artifacts:
+    """Every parameter of one training, under its name."""
+    return parameters(side.name, side.model)
+
+
+def label_artifacts(labels: Labels) -> Artifacts:
+    """The class names, as JSON, in the order of the codes."""
+    return {"classes": as_text(json.dumps(labels.classes))}

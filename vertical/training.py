@@ -1,0 +1,171 @@
+"""What both sides of a training loop share: randomness, checks of arrays from the peer, checkpoints.
+
+Checkpoints hold everything that a side needs to go on at the same bits: groups, parameters, moments of AdamW. Noise and
+dropout of a step come from a generator of that step alone, so there is no generator state to keep.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from protocols.errors import ProtocolError
+from protocols.program import Observe, Progress
+from protocols.seeds import PrivateSeed, derive, public_order
+from vertical.config import FedCVTConfig
+from vertical.groups import Groups
+from vertical.preprocess import Preprocessor, fit
+from vertical.table import PartyData, Rows
+
+PROGRESS_EVERY = 20
+"""Steps between two progress reports."""
+
+State: TypeAlias = Mapping[str, NDArray[np.generic]]
+_MOMENTS = ("step", "exp_avg", "exp_avg_sq")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Run:
+    """What a party's trainings depend on besides its data: settings, both seeds, and whom to tell of progress."""
+
+    config: FedCVTConfig
+    public_seed: int
+    private_seed: PrivateSeed
+    observe: Observe
+
+    def generator(self, purpose: str) -> torch.Generator:
+        """A generator for one purpose, from the private seed."""
+        return torch_generator(self.private_seed, purpose)
+
+    def rows(self, group: str, size: int, batch: int, step: int) -> Rows:
+        """Positions in a group of `size` rows that `step` uses, (min(size, batch),); the same at both parties."""
+        if batch == 0:
+            return np.zeros(0, dtype=np.int64)
+        return public_order(self.public_seed, group, size, batch, step)
+
+    def with_config(self, config: FedCVTConfig) -> Run:
+        """The same with other settings."""
+        return replace(self, config=config)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Features:
+    """One party's scaled features by group, each (rows, f), and the rules that made them."""
+
+    aligned: Tensor
+    alone: Tensor
+    test: Tensor
+    rules: Preprocessor
+
+    @classmethod
+    def of(cls, data: PartyData, groups: Groups) -> Features:
+        """Features of the groups; the rules are fitted on the party's own training rows."""
+        rules = fit(data.table, groups.training())
+
+        def transform(rows: Rows) -> Tensor:
+            return torch.tensor(rules.transform(data.table.take(rows)))
+
+        return cls(
+            aligned=transform(groups.aligned_train),
+            alone=transform(groups.alone),
+            test=transform(groups.aligned_test),
+            rules=rules,
+        )
+
+    @property
+    def width(self) -> int:
+        """Number f of features."""
+        return self.aligned.shape[1]
+
+    def aligned_only(self) -> Features:
+        """The same people without the alone rows."""
+        return replace(self, alone=self.alone[:0])
+
+    def alone_only(self) -> Features:
+        """All training people as alone rows."""
+        return replace(self, aligned=self.aligned[:0], alone=torch.cat([self.aligned, self.alone]))
+
+
+def silent(progress: Progress) -> None:
+    """An observer that does nothing."""
+
+
+def torch_generator(seed: PrivateSeed, purpose: str) -> torch.Generator:
+    """A generator for one purpose, from a party's private seed."""
+    generator = torch.Generator()
+    generator.manual_seed(derive(seed, purpose))
+    return generator
+
+
+def is_refresh(config: FedCVTConfig, step: int) -> bool:
+    """Whether the memory is refreshed before `step`."""
+    return step % config.memory_every == 0
+
+
+def is_checkpoint(config: FedCVTConfig, step: int) -> bool:
+    """Whether the state is stored before `step`: every `checkpoint_every` steps, rounded up to a refresh.
+
+    A resumed run starts with a refresh, so it must start where an unbroken run has one.
+    """
+    period = -(-config.checkpoint_every // config.memory_every) * config.memory_every
+    return step > 0 and step % period == 0
+
+
+def received(array: NDArray[np.float32], shape: tuple[int, int], what: str) -> Tensor:
+    """The peer's array as a tensor of its own; ProtocolError if it isn't of this shape or not finite."""
+    if array.shape != shape:
+        raise ProtocolError(f"{what}: expected shape {shape}, came {array.shape}")
+    if not np.isfinite(array).all():
+        raise ProtocolError(f"{what}: some values are not finite")
+    return torch.tensor(array)
+
+
+def expect_number(came: int, expected: int, what: str) -> None:
+    """ProtocolError unless the peer's step or position is the expected one."""
+    if came != expected:
+        raise ProtocolError(f"{what}: expected {expected}, came {came}")
+
+
+def to_array(tensor: Tensor) -> NDArray[np.float32]:
+    """The values of a float32 tensor, without history."""
+    array: NDArray[np.float32] = tensor.detach().cpu().numpy()
+    return array
+
+
+def parameters(prefix: str, module: nn.Module) -> dict[str, NDArray[np.generic]]:
+    """Copies of a module's parameters by dotted name under `prefix`."""
+    return {f"{prefix}.{name}": to_array(value).copy() for name, value in module.named_parameters()}
+
+
+def pack_training(module: nn.Module, optimiser: torch.optim.Optimizer) -> dict[str, NDArray[np.generic]]:
+    """Parameters and moments of a module and its AdamW."""
+    state = parameters("parameter", module)
+    for name, parameter in module.named_parameters():
+        for moment in _MOMENTS:
+            state[f"{moment}.{name}"] = to_array(optimiser.state[parameter][moment]).copy()
+    return state
+
+
+def restore_training(module: nn.Module, optimiser: torch.optim.Optimizer, state: State) -> None:
+    """Sets what `pack_training` stored, in place."""
+    for name, parameter in module.named_parameters():
+        with torch.no_grad():
+            parameter.copy_(torch.tensor(state[f"parameter.{name}"]))
+        optimiser.state[parameter] = {moment: torch.tensor(state[f"{moment}.{name}"]) for moment in _MOMENTS}
+
+
+def as_text(text: str) -> NDArray[np.generic]:
+    """Text as UTF-8 bytes in an array: artifacts are arrays."""
+    return np.frombuffer(text.encode(), dtype=np.uint8)
+
+
+def tell_step(observe: Observe, phase: str, step: int, of: int, loss: float | None) -> None:
+    """Reports every `PROGRESS_EVERY`th step and the last one."""
+    if step % PROGRESS_EVERY == 0 or step + 1 == of:
+        observe(Progress(phase, step + 1, of, loss))
