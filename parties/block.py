@@ -19,6 +19,7 @@ from parties.subject_key import Duplicates, SubjectKeys, parse_rule, read_keys
 from protocols.errors import BlockError
 from vertical.table import Split, Table
 
+BLOCK_NAME = r"[a-z0-9][a-z0-9_-]{0,63}"
 CSV_SUFFIXES = (".csv", ".txt", ".tsv")
 PARQUET_SUFFIXES = (".parquet", ".pq")
 
@@ -44,7 +45,7 @@ class BlockSpec:
 
     def __post_init__(self) -> None:
         """Raises BlockError (or SubjectKeyError for the rule) naming the setting that is wrong."""
-        if not re.fullmatch(r"[a-z0-9][a-z0-9_-]{0,63}", self.name):
+        if not re.fullmatch(BLOCK_NAME, self.name):
             raise BlockError(
                 f"block name {self.name!r} is not usable",
                 remedy="use up to 64 lower-case letters, digits, '-' and '_'",

@@ -34,7 +34,7 @@ def register(
     *,
     generator: np.random.Generator,
     mock: Path | None = None,
-    replace_version: bool = False,
+    replace: bool = False,
     k: int = SMALLEST_GROUP,
 ) -> Registration:
     """Registers the file as a block; its mock twin is read from `mock` (CSV or parquet), or made from the schema.
@@ -42,7 +42,7 @@ def register(
     Raises BlockError or SubjectKeyError, naming line, column or counts.
     """
     block = read_block(path, spec)
-    schema = store.add(block, _mock(block, mock, generator, k), replace_version=replace_version, k=k)
+    schema = store.add(block, _mock(block, mock, generator, k), replace=replace, k=k)
     return Registration(schema=schema, keys=block.keys.report)
 
 

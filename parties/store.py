@@ -12,12 +12,12 @@ import secrets
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import replace as altered
 from pathlib import Path
 
 import pandas as pd
 
-from parties.block import FeatureBlock, describe_block
+from parties.block import BLOCK_NAME, FeatureBlock, describe_block
 from parties.block_files import (
     CONTENT,
     MOCK,
@@ -40,6 +40,7 @@ from vertical.table import PartyData, Table
 
 _INCOMING = ".incoming"
 _OPENS = "opens.log"
+SALT_BYTES = 32
 
 
 class Store:
@@ -53,27 +54,29 @@ class Store:
         block: FeatureBlock,
         mock: pd.DataFrame,
         *,
-        replace_version: bool = False,
+        replace: bool = False,
         salt: bytes | None = None,
         k: int = SMALLEST_GROUP,
     ) -> BlockSchema:
-        """Stores the block as version 1, or as the next version if `replace_version`; gives back its public schema.
+        """Stores the block as version 1, or as the next version if `replace`; gives back its public schema.
 
         `mock` comes from `checked_mock`. The salt is drawn from the operating system unless it is given (32
         bytes, for tests). Raises BlockError for a name that is taken, and for a replacement of nothing.
         """
         name = block.spec.name
+        if salt is not None and len(salt) != SALT_BYTES:
+            raise BlockError(f"the salt has {len(salt)} bytes, expected {SALT_BYTES}")
         with self._lock():
             version = self._latest(name)
-            if version and not replace_version:
+            if version and not replace:
                 raise BlockError(
                     f"block {name!r} exists already (version {version})",
                     remedy="choose another name, or replace it: approvals of the old version won't carry over",
                 )
-            if replace_version and not version:
+            if replace and not version:
                 raise BlockError(f"there is no block {name!r} to replace", remedy="add it without replace")
-            schema = replace(describe_block(block, k), version=version + 1)
-            schema = self._write(block, schema, mock, salt or secrets.token_bytes(32))
+            schema = altered(describe_block(block, k), version=version + 1)
+            schema = self._write(block, schema, mock, salt or secrets.token_bytes(SALT_BYTES))
             self._erase_superseded(name)
         return schema
 
@@ -84,10 +87,15 @@ class Store:
 
     def describe(self, name: str, version: int = 0) -> BlockSchema:
         """The public schema of a block's version (0 = the newest); DataMissingError where there is none."""
-        path = self._version_folder(name, version or self._latest(name)) / SCHEMA
-        if not re.fullmatch(r"[a-z0-9][a-z0-9_-]*", name) or not path.is_file():
-            raise DataMissingError(f"there is no block {name!r}" + (f" version {version}" if version else ""))
-        return parse_schema(path.read_text(encoding="utf-8"))
+        known = re.fullmatch(BLOCK_NAME, name) is not None
+        path = self._version_folder(name, version or self._latest(name)) / SCHEMA if known else None
+        if path is None or not path.is_file():
+            which = f"{name!r} version {version}" if version else repr(name)
+            raise DataMissingError(f"there is no block {which}", remedy="look at `block show`")
+        try:
+            return parse_schema(path.read_text(encoding="utf-8"))
+        except (BlockError, UnicodeDecodeError):
+            raise changed(f"the schema of block {name!r}") from None
 
     def mock(self, name: str) -> pd.DataFrame:
         """The mock twin of the newest version, every cell text, "" where missing."""
@@ -165,7 +173,7 @@ class Store:
         if content.commitment() != commitment:
             raise changed(CONTENT)
         reader = BlockReader(folder, content)
-        reader.check(SCHEMA, schema_text(replace(schema, commitment="")).encode())
+        reader.check(SCHEMA, schema_text(altered(schema, commitment="")).encode())
         return reader
 
     def _write(
@@ -182,7 +190,7 @@ class Store:
             parts.append(Part(file=file, digest=part_digest(salt, file, data)))
             write_private(incoming / file, data)
         content = Content(salt=salt.hex(), parts=tuple(parts))
-        schema = replace(schema, commitment=content.commitment())
+        schema = altered(schema, commitment=content.commitment())
         write_private(incoming / CONTENT, encode_record(content))
         write_private(incoming / SCHEMA, schema_text(schema))
         os.rename(incoming, self._version_folder(schema.block, schema.version))
