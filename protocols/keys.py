@@ -55,10 +55,14 @@ def save_key(path: Path, key: Ed25519PrivateKey, passphrase: bytes | None) -> No
         raise KeyFileError(f"{path} exists; keys are never overwritten", remedy="Move it away.") from None
     except OSError as error:
         raise KeyFileError(f"{path} cannot be written: {error.strerror}") from None
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(pem)
-        file.flush()
-        os.fsync(descriptor)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(pem)
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:  # half a key would block its own second try
+        path.unlink(missing_ok=True)
+        raise KeyFileError(f"{path} cannot be written: {error.strerror}") from None
 
 
 def load_key(path: Path, passphrase: bytes | None) -> Ed25519PrivateKey:
@@ -85,7 +89,7 @@ def _read_private(path: Path) -> bytes:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     except OSError as error:
         raise KeyFileError(f"{path} cannot be read: {error.strerror}") from None
-    with os.fdopen(descriptor, "rb") as file:
+    try:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
             raise KeyFileError(f"{path} is not a file")
@@ -94,7 +98,9 @@ def _read_private(path: Path) -> bytes:
             raise KeyFileError(f"{path} has mode {mode:04o}, expected 0600", remedy=f"chmod 600 {path}")
         if status.st_size > _KEY_FILE_LIMIT:
             raise KeyFileError(f"{path} is too long for a key")
-        return file.read(_KEY_FILE_LIMIT)
+        return os.read(descriptor, _KEY_FILE_LIMIT)
+    finally:
+        os.close(descriptor)
 
 
 def public_hex(key: Ed25519PrivateKey) -> str:
@@ -133,7 +139,7 @@ def _public_key(text: str) -> Ed25519PublicKey:
         raise ApprovalError("a public key is a point of small order")
     try:
         return Ed25519PublicKey.from_public_bytes(raw)
-    except ValueError:
+    except ValueError:  # OpenSSL finds out when it verifies, other back ends may say so here
         raise ApprovalError("a public key is not a point of the curve") from None
 
 

@@ -602,6 +602,12 @@ def test_other_things_cannot_be_packed(value):
         pack_arrays({"weight": value})
 
 
+def test_too_many_arrays_are_refused_when_written():
+    one = np.zeros(0, np.uint8)
+    with pytest.raises(WireError, match="50000 arrays"):
+        pack_arrays({str(n): one for n in range(50000)})
+
+
 def test_messages_and_packed_arrays_are_not_confused():
     refused(pack_arrays({}))
     with pytest.raises(WireError):
