@@ -23,8 +23,9 @@ from protocols.approval import (
     verify_decision,
     verify_party_approval,
 )
-from protocols.audit import Head, sign_head
+from protocols.audit import Head, parse_head, sign_head
 from protocols.errors import ApprovalError, AuditError, ExpiredError, NotApprovedError, RequestError
+from protocols.records import signing_bytes
 from protocols.request import SignedRequest, digest, sign_request, verify_request
 from tests.protocols.samples import NOW, POLICY, People, approvals, decision, sample_request
 
@@ -224,7 +225,7 @@ def test_one_person_counts_once() -> None:
 
 @pytest.mark.parametrize("reason", ["", " "])
 def test_a_denial_needs_a_reason(reason: str) -> None:
-    with pytest.raises(ApprovalError, match="^reason"):
+    with pytest.raises(ApprovalError, match=r"^reason"):
         decision(REQUEST, "bank", PEOPLE.bank_owner, decision=Decision.DENY, reason=reason)
 
 
@@ -269,13 +270,9 @@ def test_no_signature_serves_for_a_record_of_another_kind() -> None:
 
 def test_the_prefix_alone_separates_the_kinds() -> None:
     """The same bytes under two purposes have two signatures: fields that happen to agree are no way around."""
-    from protocols.records import signing_bytes
-
     purposes = ["request", "decision", "approval", "entry", "head"]
     assert len({signing_bytes(purpose, b"{}") for purpose in purposes}) == len(purposes)
     with pytest.raises(AuditError):
-        from protocols.audit import parse_head
-
         parse_head(to_text([BANK]))
 
 

@@ -227,7 +227,7 @@ def test_a_wrong_release_cannot_be_made(changes: dict[str, object]) -> None:
     "address", ["host", "host:1", "host:2-1", "host:0-5", "host:1-65536", "a b:1-2", "host:1-2\n", "::1:1-2"]
 )
 def test_a_wrong_address_is_refused(address: str) -> None:
-    with pytest.raises(RequestError, match="^address"):
+    with pytest.raises(RequestError, match=r"^address"):
         party_entry("bank", "active", PEOPLE.bank, address)
 
 
@@ -238,7 +238,7 @@ def test_a_right_address_is_taken(address: str) -> None:
 
 @pytest.mark.parametrize("name", ["", "../x", "a/b", "-x", "a b", "x" * 65, "bank\n", "\u0431ank"])
 def test_a_party_name_that_is_no_safe_file_name_is_refused(name: str) -> None:
-    with pytest.raises(RequestError, match="^name"):
+    with pytest.raises(RequestError, match=r"^name"):
         replace(REQUEST.parties[0], name=name)
 
 
