@@ -51,6 +51,10 @@ class BlockSpec:
                 remedy="use up to 64 lower-case letters, digits, '-' and '_'",
             )
         parse_rule(self.key_rule)
+        if not isinstance(self.duplicates, Duplicates):
+            raise BlockError(f"duplicates: expected one of {', '.join(Duplicates)}")
+        if not all(isinstance(kind, ColumnKind) for kind in self.kinds.values()):
+            raise BlockError(f"kinds: expected {' or '.join(ColumnKind)} for each column")
         special = [name for name in (self.subject_key, self.label, self.split) if name]
         if not self.subject_key or len(set(special)) < len(special):
             raise BlockError(

@@ -50,6 +50,8 @@ class CellRules:
         """Raises BlockError for an impossible decimal mark or a token that could never match."""
         if self.decimal not in (".", ","):
             raise BlockError(f"decimal mark {self.decimal!r} is not usable", remedy="give '.' or ','")
+        if not isinstance(self.infinite, Infinite):
+            raise BlockError(f"infinite: expected {' or '.join(Infinite)}")
         if any(token != token.strip().lower() for token in self.missing):
             raise BlockError("missing tokens must be lower case and without blanks around them")
 

@@ -36,7 +36,16 @@ def levels(values, **more):
 
 
 def test_numbers_with_missing_tokens():
-    assert numbers([" 1", "2.5", "?", "", "NA", "1e3", "-.5", "+4"]) == [1, 2.5, None, None, None, 1000, -0.5, 4]
+    assert numbers([" 1", "2.5", "?", "", "NA", "1e3", "-.5", "+4"]) == [
+        1,
+        2.5,
+        None,
+        None,
+        None,
+        1000,
+        -0.5,
+        4,
+    ]
 
 
 def test_levels_are_sorted_and_trimmed():
@@ -45,13 +54,22 @@ def test_levels_are_sorted_and_trimmed():
 
 def test_the_kind_can_be_chosen():
     assert levels(["1", "2", "1"], kind=ColumnKind.CATEGORICAL)[1] == ("1", "2")
-    assert levels([1, 2, None], kind=ColumnKind.CATEGORICAL, arrow=pa.float64()) == (["1", "2", None], ("1", "2"))
-    assert levels([1.5, None, 1.5], kind=ColumnKind.CATEGORICAL, arrow=pa.float64())[0] == ["1.5", None, "1.5"]
+    assert levels([1, 2, None], kind=ColumnKind.CATEGORICAL, arrow=pa.float64()) == (
+        ["1", "2", None],
+        ("1", "2"),
+    )
+    assert levels([1.5, None, 1.5], kind=ColumnKind.CATEGORICAL, arrow=pa.float64())[0] == [
+        "1.5",
+        None,
+        "1.5",
+    ]
     with pytest.raises(BlockError, match="'amt': 2 of 3 cells are not numbers"):
         typed(["1", "x", "y", ""], kind=ColumnKind.NUMERIC)
 
 
-@pytest.mark.parametrize("arrow", [pa.int8(), pa.int64(), pa.uint16(), pa.float32(), pa.float64(), pa.decimal128(9, 1)])
+@pytest.mark.parametrize(
+    "arrow", [pa.int8(), pa.int64(), pa.uint16(), pa.float32(), pa.float64(), pa.decimal128(9, 1)]
+)
 def test_number_types_of_parquet(arrow):
     assert numbers([1, None, 3], arrow=arrow) == [1, None, 3]
 

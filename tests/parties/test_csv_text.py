@@ -31,7 +31,7 @@ def test_delimiters_line_ends_and_byte_order_mark(tmp_path, mark, end):
 @pytest.mark.parametrize("encoding", ["latin-1", "utf-16", "cp1252"])
 def test_other_encodings_are_refused_until_named(tmp_path, encoding):
     text = "cust_id,ort\n1,Köln\n".encode(encoding)
-    with pytest.raises(BlockError, match="data.csv"):
+    with pytest.raises(BlockError, match=r"data.csv"):
         read(tmp_path, text)
     assert read(tmp_path, text, encoding=encoding)["ort"] == ["Köln"]
 

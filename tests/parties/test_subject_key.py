@@ -40,7 +40,8 @@ def test_missing_tokens_are_counted_and_never_keys(token):
 
 
 @pytest.mark.parametrize(
-    "kind", [pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint64(), pa.float32(), pa.float64()]
+    "kind",
+    [pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint64(), pa.float32(), pa.float64()],
 )
 def test_whole_numbers_of_every_type_are_plain_digits(kind):
     assert texts([7, None, 100], kind=kind) == ["7", "100"]
@@ -85,7 +86,7 @@ def test_types_without_one_text_are_refused(kind):
 
 @pytest.mark.parametrize("former", [["7.0", "12.0"], ["9.00719925474099E+15", "012"], ["1e+5", "xyzzy"]])
 def test_text_that_was_a_float_before_is_refused(former):
-    with pytest.raises(SubjectKeyError, match="cust_id.*made from numbers") as caught:
+    with pytest.raises(SubjectKeyError, match=r"cust_id.*made from numbers") as caught:
         keys(former)
     assert not any(cell in str(caught.value) for cell in former)
 
@@ -142,7 +143,8 @@ def test_rules_are_named_with_their_version(text):
 
 
 @pytest.mark.parametrize(
-    "text", ["", "email", "digits", "digits:", "digits:0", "digits:65", "digits:x", "text:3", "text@2", "TEXT"]
+    "text",
+    ["", "email", "digits", "digits:", "digits:0", "digits:65", "digits:x", "text:3", "text@2", "TEXT"],
 )
 def test_unknown_rules_are_refused(text):
     with pytest.raises(SubjectKeyError, match="key rule"):
@@ -161,11 +163,16 @@ def offer(party, values, rule=TEXT):
 def test_zero_padded_against_plain_numbers_says_that_the_formats_differ():
     bank = offer("bank", ["007", "012", "100"])
     shop = offer("shop", ["7", "50", "12", "60", ""])
-    with pytest.raises(SubjectKeyError, match="formats.*cust_id.*fixed width 3, with leading zeros.*variable width"):
+    with pytest.raises(
+        SubjectKeyError, match=r"formats.*cust_id.*fixed width 3, with leading zeros.*variable width"
+    ):
         check_agreement(bank, shop)
     with pytest.raises(SubjectKeyError, match="formats"):
         check_agreement(shop, bank)
-    padded = [offer("bank", ["007", "012", "100"], DigitsRule(3)), offer("shop", ["7", "12", ""], DigitsRule(3))]
+    padded = [
+        offer("bank", ["007", "012", "100"], DigitsRule(3)),
+        offer("shop", ["7", "12", ""], DigitsRule(3)),
+    ]
     check_agreement(*padded)
 
 
