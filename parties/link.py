@@ -99,66 +99,66 @@ def message_frames(data: bytes) -> Iterator[tuple[memoryview, bool]]:
 class FrameReader:
     """Received bytes in, frames out: fill `space()`, then tell `filled()` how many bytes came.
 
-    Sizes are checked before anything of that size is allocated; ProtocolError names the peer at fault.
+    Sizes are checked before anything of that size is allocated; ProtocolError names the peer at fault.  The space is
+    used again for each message, since fresh memory costs more than the bytes that go into it.
     """
 
     def __init__(self, peer: str, *, limit: int = MESSAGE_LIMIT) -> None:
         self._peer = peer
         self._limit = limit
-        self._pieces: list[bytearray] = []
-        self._message_bytes = 0
+        self._head = bytearray(HEADER.size)
+        self._body = bytearray(1 << 16)
+        self._message = 0  # bytes of the message whose pieces stand at the start of the body
         self._kind: Frame | None = None  # None: the next bytes are a head
-        self._expect(HEADER.size)
+        self._target = memoryview(self._head)
+        self._have = 0
 
     def space(self) -> memoryview:
         """Where the next bytes belong; never empty."""
-        return self._view[self._have :]
+        return self._target[self._have :]
 
     def filled(self, count: int) -> tuple[Frame, bytes] | None:
         """The frame that these bytes complete: (LAST, whole message), (KEEP_ALIVE, b""), (STOP, code) or None."""
         self._have += count
-        if self._have < len(self._buffer):
+        if self._have < len(self._target):
             return None
         if self._kind is None:
             self._kind, length = self._parse_head()
-            self._expect(length)
+            self._make_room(self._message + length)
+            self._target, self._have = memoryview(self._body)[self._message : self._message + length], 0
             if length:
                 return None
         return self._complete(self._kind)
 
-    def _expect(self, size: int) -> None:
-        self._buffer = bytearray(size)
-        self._view = memoryview(self._buffer)
-        self._have = 0
-
     def _parse_head(self) -> tuple[Frame, int]:
-        number, length = HEADER.unpack(self._buffer)
+        number, length = HEADER.unpack(self._head)
         try:
             kind = Frame(number)
         except ValueError as problem:
             raise ProtocolError(f"{self._peer} sent a frame of unknown kind {number}") from problem
         if length > _LARGEST[kind]:
             raise ProtocolError(f"{self._peer} sent a frame of {length} bytes, {_LARGEST[kind]} are allowed")
-        if kind in (Frame.PART, Frame.LAST):
-            self._message_bytes += length
-            if self._message_bytes > self._limit:
-                raise ProtocolError(f"{self._peer} sent a message above {self._limit} bytes")
-            if kind is Frame.PART and not length:
-                raise ProtocolError(f"{self._peer} sent an empty piece of a message")
+        if kind is Frame.PART and not length:
+            raise ProtocolError(f"{self._peer} sent an empty piece of a message")
+        if kind in (Frame.PART, Frame.LAST) and self._message + length > self._limit:
+            raise ProtocolError(f"{self._peer} sent a message above {self._limit} bytes")
         return kind, length
 
+    def _make_room(self, size: int) -> None:
+        if size > len(self._body):
+            larger = bytearray(max(size, min(2 * len(self._body), self._limit)))
+            larger[: self._message] = self._body[: self._message]
+            self._body = larger
+
     def _complete(self, kind: Frame) -> tuple[Frame, bytes] | None:
-        body = self._buffer
-        self._kind = None
-        self._expect(HEADER.size)
-        if kind in (Frame.KEEP_ALIVE, Frame.STOP):
-            return kind, bytes(body)
-        self._pieces.append(body)
+        start, end = self._message, self._message + len(self._target)
+        self._kind, self._target, self._have = None, memoryview(self._head), 0
         if kind is Frame.PART:
+            self._message = end
             return None
-        message = b"".join(self._pieces)
-        self._pieces, self._message_bytes = [], 0
-        return Frame.LAST, message
+        if kind is Frame.LAST:
+            start = self._message = 0
+        return kind, bytes(memoryview(self._body)[start:end])
 
 
 def stopped_by(peer: str, code: bytes) -> PeerStopped:
@@ -190,7 +190,13 @@ class MemoryLink:
 
     @classmethod
     def pair(
-        cls, first: str, second: str, *, limit: int = UNREAD_LIMIT, check: Check = never_stops, patience: float = 1800.0
+        cls,
+        first: str,
+        second: str,
+        *,
+        limit: int = UNREAD_LIMIT,
+        check: Check = never_stops,
+        patience: float = 1800.0,
     ) -> "tuple[MemoryLink, MemoryLink]":
         """The end that party `first` holds (its peer is `second`) and the end of `second`."""
         one, two, changed = _Side(), _Side(), threading.Condition()
@@ -242,9 +248,9 @@ class MemoryLink:
     def _wait(self, ready: Callable[[], bool], timeout: float, failing: str) -> None:
         deadline = time.monotonic() + timeout
         while True:
+            self._check()
             if self._own.closed:
                 raise LinkError(f"the link to {self._peer} is closed")
-            self._check()
             if ready():
                 return
             left = deadline - time.monotonic()

@@ -61,12 +61,14 @@ def bind(address: str, host: str = "") -> socket.socket:
             return socket.create_server((host, port), family=_family(host), backlog=64)
         except OSError as problem:
             if problem.errno != errno.EADDRINUSE:
+                why = errno.errorcode.get(problem.errno or 0, type(problem).__name__)
                 raise LinkError(
-                    f"can't listen on {host}:{port} ({errno.errorcode.get(problem.errno or 0, type(problem).__name__)})",
+                    f"can't listen on {host}:{port} ({why})",
                     remedy="the address in the party's card must be one of this machine",
                 ) from problem
     raise PortInUse(
-        f"no free port on {host} in {first}-{last}", remedy="end what uses these ports or agree on another range"
+        f"no free port on {host} in {first}-{last}",
+        remedy="end what uses these ports or agree on another range",
     )
 
 
@@ -128,7 +130,9 @@ class _Reception:
                 self._settle(TlsLink(caller, pin.peer, self._meeting.terms), caller)
         except (OSError, FedaccordError) as problem:
             self._refused += 1
-            _log.warning("refused a connection from %s while waiting for %s: %s", origin, pin.peer, _describe(problem))
+            _log.warning(
+                "refused a connection from %s while waiting for %s: %s", origin, pin.peer, _describe(problem)
+            )
         finally:
             with self._lock:
                 if caller in self._heard:
@@ -214,7 +218,9 @@ def dial(meeting: Meeting) -> Met:
             except ConnectionRefusedError:
                 continue  # nobody listens there yet
             except (OSError, FedaccordError) as problem:
-                _log.info("%s:%s isn't %s with this run: %s", host, port, meeting.pin.peer, _describe(problem))
+                _log.info(
+                    "%s:%s isn't %s with this run: %s", host, port, meeting.pin.peer, _describe(problem)
+                )
                 found = problem
                 pause = 3.0 if isinstance(problem, TimeoutError | PeerTimeout) else 0.3
                 not_before[port] = time.monotonic() + pause
@@ -245,7 +251,9 @@ def _unanswered(meeting: Meeting, found: FedaccordError | OSError | None) -> Lin
             remedy=f"compare the link certificates in both address books with {peer}",
         )
     why = f" (last: {_describe(found)})" if found is not None else ""
-    return PeerTimeout(f"{peer} did not answer {where}{why}", remedy=f"ask {peer} whether its side was started")
+    return PeerTimeout(
+        f"{peer} did not answer {where}{why}", remedy=f"ask {peer} whether its side was started"
+    )
 
 
 def _describe(problem: FedaccordError | OSError) -> str:

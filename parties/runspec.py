@@ -1,8 +1,9 @@
 """What a worker is told: the `run.json` in its run folder, written by the supervisor, read by the worker.
 
 A run folder (0700) holds, besides `run.json`: `progress.json` (`Snapshot`, replaced atomically, `seq` only grows),
-`result.json` (what the analyst may read), `artifacts.bin` (model parts, 0600, stay here), `checkpoints/`,
-`temporary/`, `private.seed` (0600) and the worker's log.  Every file but `run.json` and the log is the worker's.
+`result.json` (what the analyst may read), `artifacts.bin` (model parts, 0600, stay here), `traffic.json` (messages and
+bytes for each release, for the party itself), `checkpoints/`, `temporary/`, `private.seed` (0600) and the worker's
+log.  Every file but `run.json` and the log is the worker's.
 """
 
 import json
@@ -17,6 +18,7 @@ RUN_FILE = "run.json"
 PROGRESS_FILE = "progress.json"
 RESULT_FILE = "result.json"
 ARTIFACTS_FILE = "artifacts.bin"
+TRAFFIC_FILE = "traffic.json"
 CHECKPOINTS = "checkpoints"
 TEMPORARY = "temporary"
 SEED_FILE = "private.seed"

@@ -29,7 +29,15 @@ from parties.link import (
     never_stops,
     stopped_by,
 )
-from protocols.errors import KeyFileError, LinkError, PeerLost, PeerRefused, PeerStopped, PeerTimeout, ProtocolError
+from protocols.errors import (
+    KeyFileError,
+    LinkError,
+    PeerLost,
+    PeerRefused,
+    PeerStopped,
+    PeerTimeout,
+    ProtocolError,
+)
 
 _log = logging.getLogger(__name__)
 _FAREWELL_S: Final = 1.5
@@ -48,7 +56,7 @@ class Pin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terms:
-    """How a link waits, in seconds: for a living peer's message to be taken, for a sign of life, between keep-alives."""
+    """How long a link waits, in seconds: for a message to be taken, for a sign of life, between keep-alives."""
 
     patience: float = 1800.0
     silence: float = 25.0
@@ -70,7 +78,9 @@ def tls_context(pin: Pin, *, server: bool) -> ssl.SSLContext:
         context.load_cert_chain(pin.own_certificate, pin.own_key)
         context.load_verify_locations(cadata=pin.certificate)
     except (OSError, ValueError) as problem:
-        raise KeyFileError(f"the link keys for {pin.peer} can't be used ({type(problem).__name__})") from problem
+        raise KeyFileError(
+            f"the link keys for {pin.peer} can't be used ({type(problem).__name__})"
+        ) from problem
     return context
 
 
@@ -98,14 +108,16 @@ class TlsLink:
         self._connection = connection
         connection.setblocking(False)
         _notice_dead_hosts(connection)
-        self._poll = select.poll()
-        self._lock = threading.Lock()  # guards all below; held for single calls into OpenSSL, never while waiting
+        self._lock = (
+            threading.Lock()
+        )  # guards all below; held for single calls into OpenSSL, never while waiting
         self._outgoing: deque[tuple[memoryview, bool]] = deque()
         self._reader = FrameReader(peer, limit=terms.message_limit)
         self._unread: deque[bytes] = deque()
         self._unread_bytes = 0
         self._ended: LinkError | PeerStopped | ProtocolError | None = None
         self._heard = time.monotonic()
+        self._users = 0  # threads in `_exchange` and `close`; the last one out frees the socket
         self._closed = threading.Event()
         self._ticker = threading.Thread(target=self._keep_alive, name=f"keep-alive {peer}", daemon=True)
         self._ticker.start()
@@ -117,14 +129,13 @@ class TlsLink:
 
     def send(self, data: bytes) -> None:
         """See `Link`; returns when the operating system has taken all of `data`."""
-        self._refuse_when_closed()
         with self._lock:
+            self._refuse_when_closed()
             self._outgoing.extend(message_frames(data))
         self._exchange(lambda: not self._outgoing, self._terms.patience, "didn't read what was sent")
 
     def receive(self, timeout: float) -> bytes:
         """See `Link`."""
-        self._refuse_when_closed()
         self._exchange(lambda: bool(self._unread), timeout, "sent no message")
         with self._lock:
             data = self._unread.popleft()
@@ -137,43 +148,61 @@ class TlsLink:
             if self._closed.is_set():
                 return
             self._closed.set()
-        end = time.monotonic() + _FAREWELL_S
-        if code and self._ended is None:
-            self._say(frame(Frame.STOP, code.encode()[:64]), end)
-        self._hang_up(end)
+            self._users += 1
+        try:
+            end = time.monotonic() + _FAREWELL_S
+            if code and self._ended is None:
+                self._say(frame(Frame.STOP, code.encode()[:64]), end)
+            self._hang_up(end)
+        finally:
+            self._leave()
 
     def _refuse_when_closed(self) -> None:
         if self._closed.is_set():
+            self._terms.check()  # if another thread closed, it's because this side stops: say that instead
             raise LinkError(f"the link to {self._peer} is closed")
 
     def _exchange(self, done: Callable[[], bool], timeout: float, failing: str) -> None:
         """Moves bytes both ways until `done`; raises how the link ended, or PeerTimeout."""
         deadline = time.monotonic() + timeout
-        while True:
-            with self._lock:
-                self._flush()
-                self._drain()
-                if isinstance(self._ended, PeerStopped):
-                    raise self._ended
-                if done():
-                    return
-                if self._ended is not None:
-                    raise self._ended
-            self._terms.check()
-            now = time.monotonic()
-            if now >= deadline:
-                raise PeerTimeout(f"{self._peer} {failing} within {timeout:g} s")
-            if now - self._heard > self._terms.silence:
-                raise PeerTimeout(f"{self._peer} gave no sign of life for {self._terms.silence:g} s")
-            self._wait(min(SLICE_S, deadline - now))
+        with self._lock:
             self._refuse_when_closed()
+            self._users += 1
+        try:
+            while not self._advance(done):
+                self._terms.check()
+                now = time.monotonic()
+                if now >= deadline:
+                    raise PeerTimeout(f"{self._peer} {failing} within {timeout:g} s")
+                if now - self._heard > self._terms.silence:
+                    raise PeerTimeout(f"{self._peer} gave no sign of life for {self._terms.silence:g} s")
+                self._wait(min(SLICE_S, deadline - now))
+        finally:
+            self._leave()
+
+    def _leave(self) -> None:
+        with self._lock:
+            self._users -= 1
+            if self._closed.is_set() and not self._users:
+                self._connection.close()
+
+    def _advance(self, done: Callable[[], bool]) -> bool:
+        """Writes and reads what goes without waiting; whether `done`.  Raises how the link ended."""
+        with self._lock:
+            self._refuse_when_closed()
+            self._flush()
+            self._drain()
+            if isinstance(self._ended, PeerStopped):
+                raise self._ended
+            if done():
+                return True
+            if self._ended is not None:
+                raise self._ended
+            return False
 
     def _wait(self, seconds: float) -> None:
         events = select.POLLIN if self._unread_bytes <= self._terms.unread_limit else 0
-        if self._outgoing:
-            events |= select.POLLOUT
-        self._poll.register(self._connection, events)
-        self._poll.poll(max(1.0, 1000 * seconds))
+        _ready(self._connection, events | (select.POLLOUT if self._outgoing else 0), seconds)
 
     def _flush(self) -> None:
         """Writes what the connection takes now."""
@@ -260,17 +289,22 @@ class TlsLink:
         """Closes in the order that loses nothing: no more from us, read to the peer's end, then close."""
         with self._lock:
             try:
-                self._connection.shutdown(socket.SHUT_WR)  # from here on the connection is a plain socket
+                # The plain socket's calls: TLS is over, and what still comes is thrown away unread.
+                socket.socket.shutdown(self._connection, socket.SHUT_WR)
                 while time.monotonic() < end:
-                    if self._poll_closed() and not self._connection.recv(1 << 16):
+                    if _ready(self._connection, select.POLLIN, 0.05) and not socket.socket.recv(
+                        self._connection, 1 << 16
+                    ):
                         break
             except OSError as problem:
                 _log.debug("link to %s: %s while closing", self._peer, type(problem).__name__)
-            self._connection.close()
 
-    def _poll_closed(self) -> bool:
-        self._poll.register(self._connection, select.POLLIN)
-        return bool(self._poll.poll(50))
+
+def _ready(connection: socket.socket, events: int, seconds: float) -> bool:
+    """Whether one of the events happens in time; a poll object of its own, since two threads may wait."""
+    poll = select.poll()
+    poll.register(connection, events)
+    return bool(poll.poll(max(1.0, 1000 * seconds)))
 
 
 def _notice_dead_hosts(connection: socket.socket) -> None:

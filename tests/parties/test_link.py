@@ -56,6 +56,13 @@ def names(tmp_path_factory: pytest.TempPathFactory) -> Names:
     return Names(tmp_path_factory.mktemp("certificates"))
 
 
+def close_all(*links: Link) -> None:
+    """Closes at once, as two workers do: each waits a little for the other's end."""
+    if links:
+        with ThreadPoolExecutor(len(links)) as pool:
+            list(pool.map(lambda link: link.close(), links))
+
+
 def over_tls(names: Names, terms: Terms) -> Pair:
     left, right = _tcp_pair()
     ends = []
@@ -94,8 +101,7 @@ def connect(request: pytest.FixtureRequest, names: Names) -> Iterator[Connect]:
         return pair
 
     yield build
-    for link in made:
-        link.close()
+    close_all(*made)
 
 
 @pytest.fixture
@@ -135,6 +141,16 @@ def test_both_can_send_much_at_once(pair: Pair) -> None:
         assert list(pool.map(turn, pair)) == [24_000_000] * 2
 
 
+def send_on(link: Link) -> None:
+    while True:
+        link.send(bytes(3 << 20))
+
+
+def read_on(link: Link) -> None:
+    while True:
+        link.receive(5)
+
+
 def test_a_sender_waits_for_a_slow_reader_and_loses_nothing(connect: Connect) -> None:
     bank, retailer = connect(Terms(unread_limit=1 << 20))
     sent = 0
@@ -157,8 +173,7 @@ def test_a_sender_waits_for_a_slow_reader_and_loses_nothing(connect: Connect) ->
 def test_a_peer_that_reads_nothing_is_a_timeout_that_names_it(connect: Connect) -> None:
     bank, _ = connect(Terms(unread_limit=1 << 16, patience=0.3))
     with pytest.raises(PeerTimeout, match="retailer didn't read"):
-        for _ in range(100):
-            bank.send(bytes(1 << 20))
+        send_on(bank)
 
 
 def test_a_timeout_names_the_peer(pair: Pair) -> None:
@@ -203,13 +218,8 @@ def test_a_stop_code_overtakes_what_is_unread(pair: Pair) -> None:
 
 def test_a_stop_code_reaches_a_peer_that_is_sending(pair: Pair) -> None:
     bank, retailer = pair
-
-    def send_on() -> None:
-        while True:
-            retailer.send(bytes(1 << 20))
-
     with ThreadPoolExecutor(1) as pool:
-        sending = pool.submit(send_on)
+        sending = pool.submit(send_on, retailer)
         time.sleep(0.2)
         bank.close("cancelled")
         with pytest.raises(PeerStopped) as caught:
@@ -221,13 +231,11 @@ def test_a_code_can_be_given_while_own_bytes_are_stuck(connect: Connect) -> None
     """Cancel at a side whose peer reads nothing yet: the peer still learns why."""
     bank, retailer = connect(Terms(unread_limit=1 << 16, patience=0.5))
     with pytest.raises(PeerTimeout):
-        while True:
-            bank.send(bytes(3 << 20))
+        send_on(bank)
     with ThreadPoolExecutor(1) as pool:
         closing = pool.submit(bank.close, "cancelled")
         with pytest.raises(PeerStopped) as caught:
-            while True:
-                retailer.receive(5)
+            read_on(retailer)
         closing.result(5)
     assert caught.value.reason == "cancelled"
 
@@ -267,6 +275,18 @@ def test_own_stop_ends_a_wait(connect: Connect) -> None:
     assert time.monotonic() - start < 1.5
 
 
+def test_another_thread_can_close_a_waiting_link(pair: Pair) -> None:
+    bank, retailer = pair
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(bank.receive, 10)
+        time.sleep(0.1)
+        bank.close("cancelled")
+        with pytest.raises(PeerStopped):
+            retailer.receive(5)
+        with pytest.raises(LinkError, match="closed"):
+            waiting.result(5)
+
+
 # -- framing ---------------------------------------------------------------------------------------------------------
 
 
@@ -289,7 +309,10 @@ def test_frames_round_trip_however_they_are_cut(sizes: list[int], step: int) -> 
     raw = b"".join(bytes(buffer) for data in messages for buffer, _ in message_frames(data))
     raw += frame(Frame.KEEP_ALIVE) + frame(Frame.STOP, b"revoked")
     found = _feed(FrameReader("bank"), raw, max(step, len(raw) // 2000))
-    assert found == [(Frame.LAST, data) for data in messages] + [(Frame.KEEP_ALIVE, b""), (Frame.STOP, b"revoked")]
+    assert found == [(Frame.LAST, data) for data in messages] + [
+        (Frame.KEEP_ALIVE, b""),
+        (Frame.STOP, b"revoked"),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -324,16 +347,14 @@ def test_keep_alives_tell_a_long_computation_from_a_dead_peer(names: Names) -> N
     bank, retailer = over_tls(names, Terms(silence=0.5, keep_alive=0.1))
     threading.Timer(1.2, bank.send, [b"computed"]).start()
     assert retailer.receive(10) == b"computed"
-    bank.close()
-    retailer.close()
+    close_all(bank, retailer)
 
 
 def test_a_silent_peer_is_noticed(names: Names) -> None:
     bank, retailer = over_tls(names, Terms(silence=0.5, keep_alive=60))
     with pytest.raises(PeerTimeout, match="bank gave no sign of life"):
         retailer.receive(10)
-    bank.close()
-    retailer.close()
+    close_all(bank, retailer)
 
 
 def test_a_hostile_frame_ends_the_link(names: Names) -> None:
@@ -376,7 +397,9 @@ def _first_port(address: str) -> int:
     return int(address.split(":")[1].split("-")[0])
 
 
-def meet(names: Names, address: str, before_dial: Callable[[int], None] = lambda port: None) -> tuple[Met, Met]:
+def meet(
+    names: Names, address: str, before_dial: Callable[[int], None] = lambda port: None
+) -> tuple[Met, Met]:
     listener = bind(address)
     with ThreadPoolExecutor(2) as pool:
         listening = pool.submit(listen, listener, meeting(names.pin("bank", "retailer"), address))
@@ -390,8 +413,7 @@ def check_and_close(met: tuple[Met, Met]) -> None:
     listened.send(b"to the dialer")
     dialed.send(b"to the listener")
     assert (dialed.receive(5), listened.receive(5)) == (b"to the dialer", b"to the listener")
-    with ThreadPoolExecutor(2) as pool:
-        list(pool.map(lambda link: link.close(), (listened, dialed)))
+    close_all(listened, dialed)
 
 
 def test_two_workers_meet_whoever_is_first(names: Names) -> None:
@@ -426,7 +448,9 @@ def _over(names: Names, port: int, own: str, *, version: ssl.TLSVersion = ssl.TL
             assert connection.recv(100) == b"", "the listener spoke to a stranger"
 
 
-@pytest.mark.parametrize("kind", ["no certificate", "other certificate", "plain http", "tls 1.2", "garbage", "other run"])
+@pytest.mark.parametrize(
+    "kind", ["no certificate", "other certificate", "plain http", "tls 1.2", "garbage", "other run"]
+)
 def test_strangers_are_refused_and_the_right_peer_is_taken(
     names: Names, kind: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -443,7 +467,9 @@ def test_strangers_are_refused_and_the_right_peer_is_taken(
             _plain(port, bytes(range(256)) * 4)
         else:
             with pytest.raises(PeerTimeout):
-                dial(meeting(names.pin("retailer", "bank"), f"127.0.0.1:{port}-{port}", b"run 2", seconds=0.5))
+                dial(
+                    meeting(names.pin("retailer", "bank"), f"127.0.0.1:{port}-{port}", b"run 2", seconds=0.5)
+                )
 
     check_and_close(meet(names, free_range(), come))
     assert "refused a connection from 127.0.0.1" in caplog.text
@@ -467,7 +493,10 @@ def test_the_dialer_passes_by_what_isnt_the_peer(names: Names) -> None:
     """First port: somebody silent; second: a stranger's certificate; third: the peer."""
     address = free_range(3)
     first = _first_port(address)
-    with socket.create_server(("127.0.0.1", first)), socket.create_server(("127.0.0.1", first + 1)) as stranger:
+    with (
+        socket.create_server(("127.0.0.1", first)),
+        socket.create_server(("127.0.0.1", first + 1)) as stranger,
+    ):
         stop = threading.Event()
         thread = threading.Thread(target=_serve_stranger, args=(names, stranger, stop))
         thread.start()
@@ -497,7 +526,8 @@ def test_two_runs_of_the_same_parties_find_their_own(names: Names) -> None:
             at = meeting(names.pin("bank", "retailer"), address, hello)
             listening.append(pool.submit(listen, bind(address), at))
         dialing = [
-            pool.submit(dial, meeting(names.pin("retailer", "bank"), address, hello)) for hello in (b"run 2", b"run 1")
+            pool.submit(dial, meeting(names.pin("retailer", "bank"), address, hello))
+            for hello in (b"run 2", b"run 1")
         ]
         mets = [future.result() for future in listening + dialing]
     check_and_close((mets[0], mets[3]))
@@ -531,12 +561,14 @@ def test_a_wrong_certificate_is_refused_by_name(names: Names, wrong: str) -> Non
     pinned = {"listener": "retailer", "dialer": "bank"} | {wrong: "stranger"}
     with ThreadPoolExecutor(2) as pool:
         listening = pool.submit(
-            listen, bind(address), meeting(names.pin("bank", "retailer", pinned["listener"]), address, seconds=1.2)
+            listen,
+            bind(address),
+            meeting(names.pin("bank", "retailer", pinned["listener"]), address, seconds=1.2),
         )
         dialing = pool.submit(
             dial, meeting(names.pin("retailer", "bank", pinned["dialer"]), address, seconds=1.0)
         )
         with pytest.raises(PeerRefused, match="bank"):
             dialing.result()
-        with pytest.raises(PeerTimeout, match="retailer.*refused"):
+        with pytest.raises(PeerTimeout, match=r"retailer.*refused"):
             listening.result()
