@@ -9,7 +9,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
 
 from protocols.errors import CodeDigestError, RequestError
 from protocols.program import Observe, Outcome, Program
@@ -19,23 +22,45 @@ from protocols.wire import Message
 from vertical.table import PartyData
 
 Parameters: TypeAlias = tuple[tuple[str, str | int | float | bool], ...]
+Resume: TypeAlias = Mapping[str, NDArray[np.generic]] | None
+"""The state of a checkpoint that a program goes on from, or None: from the beginning."""
 ROOT = Path(__file__).resolve().parent.parent
 # What decides what a run computes and what leaves: an edit of it voids approvals; one of the CLI doesn't.
 DIGESTED_PACKAGES = ("protocols", "vertical", "horizontal")
 DIGESTED_FILES = (
     "parties/block.py",
     "parties/catalog.py",
+    "parties/checkpoints.py",
+    "parties/connect.py",
     "parties/csv_text.py",
     "parties/drive.py",
     "parties/handshake.py",
     "parties/link.py",
     "parties/parquet_file.py",
+    "parties/rendezvous.py",
     "parties/runspec.py",
+    "parties/stopping.py",
     "parties/store.py",
     "parties/subject_key.py",
     "parties/tls_link.py",
     "parties/worker.py",
 )
+
+
+class Settings(Protocol):
+    """What a program needs of a request; a ComputationRequest has it, and so has a run without one (`simulate`)."""
+
+    @property
+    def parameters(self) -> Parameters:
+        """Every setting of the computation, sorted by name."""
+
+    @property
+    def public_seed(self) -> int:
+        """Seed of the order of rows."""
+
+    @property
+    def minimum_overlap(self) -> int:
+        """Smallest number of aligned training people."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +79,7 @@ class Computation:
     analyst_receives: tuple[str, ...]
     parameters: Callable[[Mapping[str, object]], Parameters]
     manifest: Callable[[Parameters, Mapping[str, int]], tuple[Release, ...]]
-    program: Callable[[str, ComputationRequest, PartyData, PrivateSeed, Observe], Program[Outcome]]
+    program: Callable[[str, Settings, PartyData, PrivateSeed, Observe, Resume], Program[Outcome]]
     kinds: Callable[[], tuple[type[Message], ...]]
 
 
@@ -112,15 +137,24 @@ def _fedcvt_manifest(parameters: Parameters, rows: Mapping[str, int]) -> tuple[R
 
 
 def _fedcvt_program(
-    role: str, request: ComputationRequest, data: PartyData, seed: PrivateSeed, observe: Observe
+    role: str,
+    settings: Settings,
+    data: PartyData,
+    seed: PrivateSeed,
+    observe: Observe,
+    resume: Resume,
 ) -> Program[Outcome]:
     from vertical.active import active_program
     from vertical.config import FedCVTConfig
     from vertical.passive import passive_program
 
-    config = FedCVTConfig.from_parameters(request.parameters)
+    config = FedCVTConfig.from_parameters(settings.parameters)
+    if config.minimum_overlap != settings.minimum_overlap:
+        raise RequestError(
+            f"the request says minimum_overlap {settings.minimum_overlap}, its parameters {config.minimum_overlap}"
+        )
     program = {"active": active_program, "passive": passive_program}[role]
-    return program(data, config, request.public_seed, seed, observe)
+    return program(data, config, settings.public_seed, seed, observe, resume=resume)
 
 
 def _fedcvt_kinds() -> tuple[type[Message], ...]:

@@ -14,7 +14,6 @@ from pathlib import Path
 from parties import catalog
 from parties.cards import PartyCard
 from parties.publication import Publication
-from parties.schema import BlockSchema
 from protocols.errors import ConfigError, RequestError
 from protocols.records import utc_text
 from protocols.request import AnalystEntry, BlockEntry, ComputationRequest, PartyEntry
@@ -65,26 +64,24 @@ class Offer:
     card: PartyCard
     blocks: Mapping[str, Publication]
 
-    def schema(self, block: str) -> BlockSchema:
-        """The public schema of a block; RequestError listing the blocks there are."""
+    def publication(self, block: str) -> Publication:
+        """The published block of that name; RequestError listing the blocks there are."""
         if block not in self.blocks:
             raise RequestError(
                 f"{self.card.name} publishes no block {block!r}",
                 remedy=f"it has {', '.join(sorted(self.blocks))}",
             )
-        return self.blocks[block].schema
+        return self.blocks[block]
 
 
 def read_offer(name: str, publications: tuple[Publication, ...]) -> Offer:
-    """The newest version of each block on the datasite of party `name`; RequestError when there is none."""
-    newest: dict[str, Publication] = {}
-    for publication in sorted(publications, key=lambda each: each.schema.version):
+    """What the datasite of party `name` publishes; RequestError when that is nothing, or is another party's."""
+    for publication in publications:
         if publication.card.name != name:
             raise RequestError(f"the datasite of {name} shows the card of {publication.card.name}")
-        newest[publication.name] = publication
-    if not newest:
+    if not publications:
         raise RequestError(f"{name} publishes no block", remedy="its owner has to run: fedaccord block add")
-    return Offer(card=next(iter(newest.values())).card, blocks=newest)
+    return Offer(card=publications[0].card, blocks={each.name: each for each in publications})
 
 
 def read_plan(path: Path) -> Plan:
@@ -120,7 +117,9 @@ def build_request(
         )
     _check_roles(plan, computation)
     blocks = tuple(_block(party, _offer(party, offers)) for party in plan.parties)
-    parameters = computation.parameters(plan.parameters)
+    if "minimum_overlap" in plan.parameters:
+        raise ConfigError("plan: minimum_overlap belongs beside the parameters, not among them")
+    parameters = computation.parameters({**plan.parameters, "minimum_overlap": plan.minimum_overlap})
     return ComputationRequest(
         purpose=plan.purpose,
         purpose_text=plan.purpose_text,
@@ -161,7 +160,7 @@ def _offer(party: PlanParty, offers: Mapping[str, Offer]) -> Offer:
 
 
 def _block(party: PlanParty, offer: Offer) -> BlockEntry:
-    schema = offer.schema(party.block)
+    schema = offer.publication(party.block).schema
     unknown = [column for column in party.columns if column not in schema.names]
     if unknown:
         raise RequestError(

@@ -1,0 +1,67 @@
+"""Progress as plain lines: readable on a terminal and in a pipe, one line only when there is news worth a line."""
+
+import time
+from collections.abc import Callable, Mapping
+
+from protocols.program import Observe, Progress
+
+SECONDS_BETWEEN = 2.0
+"""Of one phase at one party, at most one line in this time (its last step always gets one)."""
+
+
+class ProgressLines:
+    """Prints what has changed since the last line of each party."""
+
+    def __init__(
+        self,
+        write: Callable[[str], None] = lambda line: print(line, flush=True),
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._write = write
+        self._now = now
+        self._shown: dict[str, tuple[str, str]] = {}  # party -> state and phase of its last line
+        self._line: dict[str, str] = {}
+        self._when: dict[str, float] = {}
+
+    def show(self, party: str, state: str, facts: Mapping[str, object]) -> None:
+        """One line for the party, unless it would say nothing new or comes too soon after its last one."""
+        line = f"{party:<10} {state:<9} {progress_text(facts)}".rstrip()
+        key = (state, str(facts.get("phase", "")))
+        moved = key != self._shown.get(party) or facts.get("step") == facts.get("of")
+        due = self._now() - self._when.get(party, float("-inf")) >= SECONDS_BETWEEN
+        if line == self._line.get(party) or not (moved or due):
+            return
+        self._shown[party], self._line[party], self._when[party] = key, line, self._now()
+        self._write(line)
+
+
+def progress_text(facts: Mapping[str, object]) -> str:
+    """Phase, step, loss and time left, as far as they are known."""
+    parts = [str(facts["phase"])] if facts.get("phase") else []
+    if facts.get("of"):
+        parts.append(f"{facts.get('step')}/{facts['of']}")
+    loss, eta = facts.get("loss"), facts.get("eta")
+    if isinstance(loss, int | float):
+        parts.append(f"loss {loss:.4f}")
+    if isinstance(eta, int | float) and eta > 0:
+        parts.append(f"{eta:.0f} s left")
+    if facts.get("note"):
+        parts.append(str(facts["note"]))
+    return "  ".join(parts)
+
+
+def printed_progress(who: str, *, quiet: bool = False) -> Observe:
+    """An `Observe` that prints lines for a run in this process, with the time left in the phase."""
+    if quiet:
+        return lambda progress: None
+    lines = ProgressLines()
+    began: dict[str, float] = {}
+
+    def observe(progress: Progress) -> None:
+        now = time.monotonic()
+        start = began.setdefault(progress.phase, now)
+        left = (now - start) / progress.step * (progress.of - progress.step) if progress.step else 0.0
+        facts = {name: getattr(progress, name) for name in ("phase", "step", "of", "loss", "note")}
+        lines.show(who, "", facts | {"eta": left})
+
+    return observe
