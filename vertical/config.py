@@ -70,7 +70,7 @@ class FedCVTConfig:
     schedule: Schedule = Schedule.COSINE
     weight_decay: float = 0.001
     dropout: float = 0.0
-    input_noise: float = 0.0
+    input_noise: float = 0.3
     label_smoothing: float = 0.0
     class_balance: bool = False
     temperature: float = 1.0
@@ -148,7 +148,7 @@ class FedCVTConfig:
 
     @classmethod
     def from_parameters(cls, parameters: Iterable[tuple[str, Scalar]]) -> FedCVTConfig:
-        """The settings of a request; every setting must be there, so that no default can change an approved run."""
+        """The settings of a request; each one must be there, so that no default changes an approved run."""
         given = list(parameters)
         values = dict(given)
         known = {field.name for field in fields(cls)}
@@ -163,7 +163,7 @@ class FedCVTConfig:
 
 def _choose(name: str, kind: type[StrEnum], value: object) -> StrEnum:
     try:
-        return kind(value)
+        return kind(str(value))
     except ValueError:
         raise ConfigError(f"{name} must be one of {', '.join(kind)}, came {value!r}") from None
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
@@ -58,18 +59,18 @@ class Representation:
 
 
 def linear(inputs: int, outputs: int, generator: torch.Generator) -> nn.Linear:
-    """A linear layer with weights and bias uniform in +-1/sqrt(inputs), drawn from `generator` (ours; torch's bounds)."""
-    layer = nn.utils.skip_init(nn.Linear, inputs, outputs)  # leaves the global random state alone
+    """A linear layer, weights and bias uniform in +-1/sqrt(inputs) as torch's own, drawn from `generator`."""
+    layer = nn.Linear(inputs, outputs, device="meta")  # no storage: torch's own draw doesn't happen
+    layer = layer.to_empty(device="cpu")
     bound = 1.0 / math.sqrt(max(inputs, 1))
     with torch.no_grad():
         layer.weight.uniform_(-bound, bound, generator=generator)
         layer.bias.uniform_(-bound, bound, generator=generator)
-    assert isinstance(layer, nn.Linear)
     return layer
 
 
 def drop(values: Tensor, rate: float, generator: torch.Generator | None) -> Tensor:
-    """Inverted dropout with its mask drawn from `generator`; the values themselves when that is None or rate 0."""
+    """Inverted dropout, its mask drawn from `generator`; nothing is done when that is None or the rate 0."""
     if generator is None or rate == 0.0:
         return values
     kept = torch.rand(values.shape, generator=generator, dtype=values.dtype).to(values.device) >= rate
@@ -77,7 +78,7 @@ def drop(values: Tensor, rate: float, generator: torch.Generator | None) -> Tens
 
 
 def add_noise(values: Tensor, deviation: float, generator: torch.Generator | None) -> Tensor:
-    """Values plus Gaussian noise from `generator`; the values themselves when that is None or deviation 0."""
+    """Values plus Gaussian noise from `generator`; nothing is done when that is None or the deviation 0."""
     if generator is None or deviation == 0.0:
         return values
     noise = torch.randn(values.shape, generator=generator, dtype=values.dtype).to(values.device)
@@ -89,12 +90,12 @@ class Encoder(nn.Module):
 
     def __init__(self, widths: Sequence[int], dropout: float, generator: torch.Generator) -> None:
         super().__init__()
-        pairs = zip(widths[:-1], widths[1:], strict=True)
+        pairs = pairwise(widths)
         self.layers = nn.ModuleList(linear(inputs, outputs, generator) for inputs, outputs in pairs)
         self.dropout = dropout
 
     def forward(self, features: Tensor, generator: torch.Generator | None = None) -> Tensor:
-        """Representation (n, d) of features (n, f); with a generator in training form, without one in evaluation."""
+        """Representation (n, d) of features (n, f); training form with a generator, evaluation without."""
         for index, layer in enumerate(self.layers):
             if index:
                 features = drop(torch.relu(features), self.dropout, generator)

@@ -1,6 +1,7 @@
-"""One FedCVT step as a pure, differentiable function of tensors: it never sees a message or a party's features.
+"""One FedCVT step as a pure, differentiable function of tensors; it never sees a message or a party's features.
 
-Shapes: n aligned, a active-only, p passive-only rows of this step, d width, k classes. FedCVT (arXiv 2008.10838).
+Shapes: n aligned, a active-only, p passive-only rows of this step, d width, k classes.
+FedCVT (arXiv 2008.10838).
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ class StepViews:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class StepLabels:
-    """Class codes of the step's rows at the active party: aligned int64 (n,), alone int64 (a,), -1 where missing."""
+    """Class codes of the active party's rows: aligned int64 (n,), alone int64 (a,), -1 where missing."""
 
     aligned: Tensor
     alone: Tensor
@@ -47,8 +48,8 @@ class StepLabels:
 class Objective:
     """The joint loss of a step.
 
-    total: differentiable scalar. terms: the value of each unweighted term. accepted of candidates: pseudo labels
-    of this step. passive_vote: the vote on the p passive-only rows.
+    total: differentiable scalar. terms: the value of each unweighted term. accepted of candidates: pseudo
+    labels that trained in this step. passive_vote: the vote on the p passive-only rows.
     """
 
     total: Tensor
@@ -68,7 +69,9 @@ def objective(
     step: int,
     class_weights: Tensor | None = None,
 ) -> Objective:
-    """`CE_AB + CE_A + CE_B + l1 L_diff^AB + l2 L_diff^A + l3 L_diff^B + l4 L_sim^A + l5 L_sim^B` at `step` (from 0).
+    """The joint loss of `step` (from 0).
+
+    `CE_AB + CE_A + CE_B + l1 L_diff^AB + l2 L_diff^A + l3 L_diff^B + l4 L_sim^A + l5 L_sim^B`
 
     Rows without a true label (passive-only ones, and rows of the active party whose label is missing (ours))
     are the candidates of the vote; accepted ones train the joint head, from step `pseudo_from` on.
@@ -99,7 +102,7 @@ def objective(
 
 
 def pseudo_weight(config: FedCVTConfig, step: int) -> float:
-    """Weight in [0, 1] of pseudo labels at `step`: 0 before `pseudo_from`, then linear over `pseudo_ramp` steps."""
+    """Weight in [0, 1] of pseudo labels at `step`: 0 before `pseudo_from`, then growing for `pseudo_ramp`."""
     if not config.pseudo or step < config.pseudo_from:
         return 0.0
     return min(1.0, (step - config.pseudo_from + 1) / (config.pseudo_ramp + 1))
@@ -107,7 +110,7 @@ def pseudo_weight(config: FedCVTConfig, step: int) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Groups:
-    """Which of the n + a + p rows train what: true class codes (-1 unknown) and bool masks, all (n + a + p,)."""
+    """Which rows train what: true class codes (-1 unknown) and bool masks, all (n + a + p,)."""
 
     true: Tensor
     joint: Tensor  # true label and both views, one perhaps filled: f^AB
@@ -156,7 +159,7 @@ def _classification(
     ramp: float,
     class_weights: Tensor | None,
 ) -> dict[str, Tensor]:
-    """The cross-entropies: joint, active, passive on true labels; pseudo (f^AB) and pseudo_passive (f^B) on accepted ones."""
+    """The cross-entropies on true labels by head, and on accepted pseudo labels of f^AB and of f^B."""
 
     def mean(scores: Tensor, codes: Tensor, chosen: Tensor) -> Tensor:
         picked = codes[chosen]
@@ -195,7 +198,7 @@ def _pseudo_factors(
 
 
 def _agreement(config: FedCVTConfig, views: StepViews, keys: Memory) -> dict[str, Tensor]:
-    """The representation terms: common views agree, fills hit the true view, unique and common views differ."""
+    """Representation terms: common views agree, fills hit the true view, unique and common views differ."""
     active, passive = views.active_aligned, views.passive_aligned
     fill_a = fill_active(passive, keys, temperature=config.temperature, rows=views.rows)
     fill_b = fill_passive(active, keys, temperature=config.temperature, rows=views.rows)

@@ -17,8 +17,8 @@ def cross_entropy(
 ) -> Tensor:
     """Mean cross-entropy of logits (n, k) and class codes int64 (n,).
 
-    `smoothing` s trains towards `(1 - s) one-hot + s / k`. With `weights` (n,) the mean is over weights, so that
-    repeating every row changes nothing; it is 0 where all weights are 0.
+    `smoothing` s trains towards `(1 - s) one-hot + s / k`. With `weights` (n,) the mean is over weights, so
+    that repeating every row changes nothing; it is 0 where all weights are 0.
     """
     if labels.shape[0] == 0:
         return logits.sum() * 0.0
@@ -38,7 +38,7 @@ def difference(left: Tensor, right: Tensor) -> Tensor:
 
 
 def similarity(unique: Tensor, common: Tensor) -> Tensor:
-    """Mean over rows of the squared cosine of unique and common (n, d): 0 when every pair is orthogonal (L_sim).
+    """Mean over rows of the squared cosine of unique and common (n, d): 0 when orthogonal (L_sim).
 
     Ours; the authors' released code takes the norm of the n x n Gram matrix, whose weights don't transfer.
     A row with a zero representation counts 0.
@@ -51,7 +51,7 @@ def similarity(unique: Tensor, common: Tensor) -> Tensor:
 
 
 def class_weights(labels: Tensor, classes: int) -> Tensor:
-    """Loss weight (k,) of each class, rows / (classes present * rows of the class); 0 for a class without rows.
+    """Loss weight (k,) of each class, rows / (classes present * rows of the class); 0 for an absent class.
 
     labels int64 (n,), -1 where missing: those don't count. Balanced classes all weigh 1.
     """

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Labels = NDArray[np.int64]
-Scores = NDArray[np.floating]
+Scores = NDArray[np.float32] | NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Evaluation:
 
 
 def evaluate(logits: Scores, labels: Labels) -> Evaluation:
-    """Metrics of logits or log-probabilities (n, k) against class codes int64 (n,); rows with label -1 don't count."""
+    """Metrics of logits or log-probabilities (n, k) against class codes (n,); rows with code -1 don't count."""
     known = labels >= 0
     scores, true = logits[known], labels[known]
     area = auc(scores, true)
@@ -93,7 +93,7 @@ def log_odds(logits: Scores, code: int) -> NDArray[np.float64]:
 
 
 def binary_auc(score: Scores, positive: NDArray[np.bool_]) -> float:
-    """Chance that a positive row scores above a negative one, a tie counting half (Mann-Whitney); needs both kinds."""
+    """Chance that a positive row scores above a negative one, a tie counting half; needs rows of both kinds."""
     ranks = mean_ranks(score)
     inside = int(positive.sum())
     outside = len(positive) - inside

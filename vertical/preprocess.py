@@ -1,13 +1,14 @@
 """Turns a party's typed columns into numbers for its encoders, by rules fitted on its own training rows.
 
-numpy only and without randomness: equal rows give equal rules. The rules stay at the party; they hold level names and
-moments of its columns. Rules by kind of column (ours):
+numpy only and without randomness: equal rows give equal rules. The rules stay at the party; they hold level
+names and moments of its columns. Rules by kind of column (ours):
 
 - numeric: infinities count as the far end of the scale; a column with heavy tails is replaced by
-  sign(x) log(1 + |x| / unit), where unit is the median size of its non-zero values; then mean 0, deviation 1, clipped
-  to +-CLIP. A missing value becomes 0 (the mean) and, where training rows had missing values, sets an indicator.
-- categorical: a 0/1 feature for each level that training rows have, and one for missing where they had any. A level
-  they did not have gives zeros.
+  sign(x) log(1 + |x| / unit), where unit is the median size of its non-zero values; then mean 0, deviation 1,
+  clipped to +-CLIP. A missing value becomes 0 (the mean) and, where training rows had missing values, sets
+  an indicator.
+- categorical: a 0/1 feature for each level that training rows have, and one for missing where they had any.
+  A level they did not have gives zeros.
 - a column (or indicator) that is constant on the training rows gives no feature.
 """
 
@@ -74,9 +75,10 @@ class CategoricalRule:
     @property
     def features(self) -> tuple[str, ...]:
         """Names of the features."""
-        return tuple(f"{self.name} = {level}" for level in self.levels) + (
-            f"{self.name} missing",
-        ) * self.missing
+        return (
+            tuple(f"{self.name} = {level}" for level in self.levels)
+            + (f"{self.name} missing",) * self.missing
+        )
 
     def apply(self, column: Column) -> Floats:
         """Features (rows, levels + missing) of the column; levels are matched by name, not by code."""

@@ -35,7 +35,8 @@ class NumericColumn:
     def __post_init__(self) -> None:
         if self.values.ndim != 1 or self.values.dtype != np.float64:
             raise BlockError(
-                f"column {self.name!r}: expected float64 (rows,), came {self.values.dtype} {self.values.shape}"
+                f"column {self.name!r}: expected float64 (rows,), "
+                f"came {self.values.dtype} {self.values.shape}"
             )
 
     def take(self, rows: Rows) -> NumericColumn:

@@ -21,8 +21,8 @@ class Memory:
 
     active_unique, passive_unique (N, d): row i of both is the same person.
     active_common (P_A, d), passive_common (P_B, d): pools of each party's own training rows.
-    active_position, passive_position int64 (N,): where aligned row i stands in that party's pool, -1 if nowhere;
-    a row that asks is hidden there from itself.
+    active_position, passive_position int64 (N,): where aligned row i stands in that party's pool, -1 if
+    nowhere; a row that asks is hidden there from itself.
     """
 
     active_unique: Tensor
@@ -66,7 +66,7 @@ def fill_passive(
 def fill_active(
     passive: Representation, memory: Memory, *, temperature: float, rows: Tensor | None = None
 ) -> Representation:
-    """The active view (m, d) twice, filled for m people of whom only the passive view is known; see fill_passive."""
+    """The active view (m, d) twice of m people of whom only the passive view is known; see fill_passive."""
     own_common = None if rows is None else memory.active_position[rows]
     unique = attend(
         passive.unique, memory.passive_unique, memory.active_unique, temperature=temperature, own=rows

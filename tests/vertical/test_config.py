@@ -1,0 +1,62 @@
+"""Settings: scalars, validated, and the same after a trip through a request's parameters."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from protocols.errors import ConfigError
+from vertical.config import EncoderKind, FedCVTConfig, PseudoWeighting
+
+
+def test_parameters_are_sorted_scalars_and_come_back_equal() -> None:
+    config = FedCVTConfig(
+        encoder=EncoderKind.MLP, steps=7, pseudo_weighting=PseudoWeighting.UNION, fill=False
+    )
+    parameters = config.to_parameters()
+    assert [name for name, _ in parameters] == sorted(name for name, _ in parameters)
+    assert {type(value) for _, value in parameters} <= {str, int, float, bool}
+    over_json = json.loads(json.dumps(parameters))
+    assert FedCVTConfig.from_parameters((name, value) for name, value in over_json) == config
+
+
+def test_a_text_choice_becomes_its_kind() -> None:
+    assert FedCVTConfig(encoder="mlp").encoder is EncoderKind.MLP  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        ({"encoder": "forest"}, "encoder.*forest"),
+        ({"schedule": ""}, "schedule"),
+        ({"d": 0}, "d must lie.*0"),
+        ({"d": True}, "d: expected int, came True"),
+        ({"d": 2.0}, "d: expected int, came 2.0"),
+        ({"learning_rate": float("nan")}, "learning_rate.*nan"),
+        ({"learning_rate": 1}, "learning_rate: expected float, came 1"),
+        ({"learning_rate": -0.5}, "learning_rate.*-0.5"),
+        ({"dropout": 1.0}, "dropout.*1.0"),
+        ({"temperature": 0.0}, "temperature.*0.0"),
+        ({"temperature": float("inf")}, "temperature.*inf"),
+        ({"threshold_passive": 1.5}, "threshold_passive.*1.5"),
+        ({"l3": -1.0}, "l3.*-1.0"),
+        ({"aligned_batch": 0}, "aligned_batch.*0"),
+        ({"memory_every": 0}, "memory_every.*0"),
+        ({"fill": 1}, "fill: expected bool, came 1"),
+        ({"minimum_overlap": 99, "max_aligned_train": 98}, "minimum_overlap 99 exceeds max_aligned_train 98"),
+    ],
+)
+def test_a_bad_value_is_named(changes: dict[str, object], text: str) -> None:
+    with pytest.raises(ConfigError, match=text):
+        FedCVTConfig(**changes)  # type: ignore[arg-type]
+
+
+def test_parameters_must_be_complete_known_and_single() -> None:
+    parameters = FedCVTConfig().to_parameters()
+    with pytest.raises(ConfigError, match="unknown parameters: extra"):
+        FedCVTConfig.from_parameters([*parameters, ("extra", 1)])
+    with pytest.raises(ConfigError, match="missing parameters: aligned_batch"):
+        FedCVTConfig.from_parameters(parameters[1:])
+    with pytest.raises(ConfigError, match="twice"):
+        FedCVTConfig.from_parameters([*parameters, parameters[0]])
