@@ -139,7 +139,9 @@ class SocketServer:
     def stop(self, seconds: float = 5.0) -> None:
         """Accepts nothing more, removes the socket and waits a little for the answers under way."""
         self._stopping.set()
-        self._acceptor.join(seconds)
+        if self._acceptor.is_alive():
+            self._listener.shutdown(socket.SHUT_RDWR)  # wakes it
+            self._acceptor.join(seconds)
         self._listener.close()
         (self._folder / NAME).unlink(missing_ok=True)
         end = time.monotonic() + seconds
