@@ -92,6 +92,14 @@ def active_program(
     run = Run(config, public_seed, private_seed, observe)
     _check_labels(data)
     groups = (yield from _align(data, run)) if resume is None else Groups.unpack(resume)
+    return (yield from train_and_evaluate(data, groups, run, resume))
+
+
+def train_and_evaluate(
+    data: PartyData, groups: Groups, run: Run, resume: State | None = None
+) -> Program[Outcome]:
+    """The run from message 3 on, for groups that are known already."""
+    config = run.config
     features, labels = Features.of(data, groups), _labels(data, groups)
 
     side = ActiveSide.start(run, FEDCVT.name, features, labels)

@@ -53,6 +53,14 @@ def passive_program(
     """
     run = Run(config, public_seed, private_seed, observe)
     groups = (yield from _align(data, run)) if resume is None else Groups.unpack(resume)
+    return (yield from train_and_evaluate(data, groups, run, resume))
+
+
+def train_and_evaluate(
+    data: PartyData, groups: Groups, run: Run, resume: State | None = None
+) -> Program[Outcome]:
+    """The run after the alignment, for groups that are known already."""
+    config = run.config
     features = Features.of(data, groups)
 
     encoder = yield from _train(FEDCVT, run, groups, features, resume)
