@@ -129,10 +129,11 @@ def _full_rows(rows: Iterator[tuple[int, list[str]]], width: int) -> Iterator[li
         if not row:
             empty.append(line)
             continue
-        if empty and width > 1:
-            raise _ragged(empty[0], 0, width)
-        yield from ([""] for _ in empty)
-        empty.clear()
+        if empty:
+            if width > 1:
+                raise _ragged(empty[0], 0, width)
+            yield from ([""] for _ in empty)
+            empty.clear()
         if len(row) != width:
             raise _ragged(line, len(row), width)
         yield row

@@ -15,11 +15,12 @@ from hypothesis import strategies as st
 
 import parties.store
 from parties.block import block_from_table, read_block
-from parties.block_files import read_content
+from parties.block_files import part_digest, read_content
 from parties.registration import register
 from parties.schema import schema_text
 from parties.store import Store
 from protocols.errors import BlockError, DataMissingError, FedaccordError
+from protocols.records import encode_record
 from tests.parties.block_samples import BANK, bank_block, made_mock, spec, written
 
 SALT = bytes(range(32))
@@ -205,6 +206,22 @@ def test_a_changed_list_of_contents_or_schema_is_noticed(store, tmp_path):
     (folder / "schema.json").write_text("{")
     with pytest.raises(BlockError, match="content changed: the schema of block 'bank'"):
         store.list()
+
+
+def test_a_consistent_forgery_of_file_and_digest_is_noticed(store, tmp_path):
+    schema = add(store, tmp_path)
+    folder = store.folder / "bank" / "v1"
+    content = read_content((folder / "content.json").read_bytes())
+    data = (folder / "column-0.npy").read_bytes()
+    forged = data[:-1] + bytes([data[-1] ^ 1])
+    digest = part_digest(bytes.fromhex(content.salt), "column-0.npy", forged)
+    parts = tuple(
+        altered(part, digest=digest) if part.file == "column-0.npy" else part for part in content.parts
+    )
+    (folder / "column-0.npy").write_bytes(forged)
+    (folder / "content.json").write_bytes(encode_record(altered(content, parts=parts)))
+    with pytest.raises(BlockError, match=r"content changed: content\.json"):
+        store.open(schema.commitment, ("age",))
 
 
 def test_openings_are_counted_and_refusals_are_not(store, tmp_path):
