@@ -70,8 +70,7 @@ def suppress_counts(counts: Mapping[str, int], k: int) -> dict[str, Json]:
     small = [name for name in by_size if counts[name] < k]
     also: list[str] = []
     for name in by_size[len(small) :]:
-        hidden = [*small, *also]
-        if not small or (len(hidden) > 1 and sum(counts[one] for one in hidden) >= k):
+        if not small or sum(counts[hidden] for hidden in [*small, *also]) >= k:
             break
         also.append(name)
     released: dict[str, Json] = {}

@@ -1,10 +1,12 @@
 import errno
+import fcntl
 import json
 import multiprocessing
 import os
 import subprocess
 import sys
 import threading
+import time
 import tracemalloc
 from collections.abc import Callable
 from dataclasses import replace
@@ -222,6 +224,13 @@ def test_an_entry_replaced_together_with_its_hash_breaks_the_next(tmp_path: Path
         verify(rewrite(tmp_path, [*good[:2], encode_record(forged) + b"\n", *good[3:]]))
 
 
+def test_a_number_left_out_is_found_even_if_the_chain_of_hashes_holds(tmp_path: Path) -> None:
+    log = filled(tmp_path, 2)
+    last = link(list(log.entries())[1], replace(log.head(), index=5))
+    with pytest.raises(AuditError, match=r"^entry 3 is not in its place: entry 6 stands there"):
+        verify(rewrite(tmp_path, [*lines(tmp_path), encode_record(last) + b"\n"]))
+
+
 def test_nothing_is_appended_to_an_altered_end(tmp_path: Path) -> None:
     log = filled(tmp_path)
     good = lines(tmp_path)
@@ -313,7 +322,11 @@ def test_a_signed_head_travels_as_text_and_is_verified(tmp_path: Path) -> None:
 
 
 def write_many(path: Path, name: str, count: int) -> None:
+    """Writes when the file "go" is there; says by a file of its own that it is ready."""
     log = AuditLog(path, "bank")
+    (path.parent / f"ready-{name}").touch()
+    while not (path.parent / "go").exists():
+        time.sleep(0.001)
     for number in range(count):
         add(log, number, who=name)
 
@@ -326,11 +339,28 @@ def test_writers_in_several_processes_and_threads_lose_nothing_and_make_no_fork(
     writers += [threading.Thread(target=write_many, args=(path, f"thread-{i}", 40)) for i in range(2)]
     for writer in writers:
         writer.start()
+    deadline = time.monotonic() + 30
+    while len(list(tmp_path.glob("ready-*"))) < 4 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    (tmp_path / "go").touch()
     for writer in writers:
         writer.join(60)
     assert verify(path).index == 160
     for name in ("process-0", "process-1", "thread-0", "thread-1"):
         assert [e.detail for e in read(path) if e.who == name] == [(("number", i),) for i in range(40)]
+
+
+def test_a_writer_waits_while_another_holds_the_log(tmp_path: Path) -> None:
+    log = filled(tmp_path, 1)
+    with log_path(tmp_path).open("rb") as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        writer = threading.Thread(target=add, args=(log,))
+        writer.start()
+        writer.join(0.1)
+        assert writer.is_alive()
+        assert len(lines(tmp_path)) == 1
+    writer.join(10)
+    assert log.head().index == 2
 
 
 @pytest.mark.parametrize("kept", [1, 100, -1])
