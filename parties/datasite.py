@@ -8,6 +8,7 @@ syft is imported inside functions: it takes 4 seconds and reads its environment 
 import contextlib
 import inspect
 import io
+import warnings
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
@@ -22,6 +23,7 @@ from protocols.errors import DatasiteError, FedaccordError
 if TYPE_CHECKING:
     from fastapi import FastAPI
     from syft.client.datasite_client import DatasiteClient
+    from syft.server.server import Server
     from syft.service.code.user_code import SubmitUserCode, UserCode
     from syft.service.policy.policy import InputPolicy, OutputPolicy, PolicyRule
     from syft.service.request.request import Request
@@ -41,15 +43,49 @@ S = TypeVar("S")
 def application() -> "FastAPI":
     """The syft server as an ASGI application; its environment must be set, and syft not imported yet.
 
-    The module's own copies of private key and root password are dropped once the server is made.
+    It takes no guests and no sign-ups from its first connection on, and the module's own copies of private key and
+    root password are gone.
     """
     from syft.server.uvicorn import app_factory
 
-    app = app_factory()
+    app: FastAPI = app_factory()
     import syft.server.server as module
 
     module.signing_key_env = module.default_root_password = None
+    (server,) = module.ServerRegistry.get_all_servers()
+    _close_to_strangers(server)
     return app
+
+
+def _close_to_strangers(server: "Server") -> None:
+    """Not through the API: the server keeps a copy of its settings, which an update there doesn't reach."""
+    from syft.service.context import AuthedServiceContext
+    from syft.service.settings.settings import ServerSettingsUpdate
+    from syft.service.user.user_roles import ServiceRole
+    from syft.util.experimental_flags import flags
+
+    flags.CAN_REGISTER = False
+    context = AuthedServiceContext(server=server, credentials=server.verify_key, role=ServiceRole.ADMIN)
+    update = ServerSettingsUpdate(allow_guest_sessions=False, signup_enabled=False)
+    server.services.settings._update(context, update).unwrap()
+    server._settings = None
+
+
+def check_closed(url: str) -> None:
+    """DatasiteError when somebody without an account gets an answer from the server."""
+    import requests
+    from syft.client.client import login_as_guest
+    from syft.types.errors import SyftException
+
+    address, port = _address(url)
+    guest = login_as_guest(url=address, port=port, verbose=False)
+    try:
+        guest.api.services.dataset.get_all()
+    except (SyftException, requests.ConnectionError):  # syft answers HTTP 500, its client says no connection
+        return
+    raise DatasiteError(
+        "the syft server answers guests", remedy="don't use it; this version of syft is not supported"
+    )
 
 
 def build(signed: str, client: "DatasiteClient") -> "SubmitUserCode":
@@ -96,7 +132,9 @@ def examine(request: "Request", client: "DatasiteClient") -> Examination:
     try:
         digest = digest_of(signed)
     except FedaccordError as error:
-        return Examination(name=name, signed="", digest="", problems=(f"no signed request is pinned: {error}",))
+        return Examination(
+            name=name, signed="", digest="", problems=(f"no signed request is pinned: {error}",)
+        )
     wanted = expected(
         found,
         signed=signed,
@@ -118,7 +156,10 @@ def _submission(request: "Request", code: "UserCode", client: "DatasiteClient") 
     status = client.api.services.code_status.get_by_uid(change.linked_obj.object_uid)
     servers = (request.server_uid, change.linked_user_code.server_uid, change.linked_obj.server_uid)
     submitted = _policies(
-        code.input_policy_type, code.input_policy_init_kwargs, code.output_policy_type, code.output_policy_init_kwargs
+        code.input_policy_type,
+        code.input_policy_init_kwargs,
+        code.output_policy_type,
+        code.output_policy_init_kwargs,
     )
     return Submission(
         changes=tuple(type(each).__name__ for each in request.changes),
@@ -211,8 +252,10 @@ def _argument(name: str, rule: "PolicyRule") -> str:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Drops what syft prints at log-in and submission; it goes to nobody's report."""
-    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+    """Drops what syft prints and warns of while it is imported, at log-in and at submission."""
+    nowhere = io.StringIO()
+    with contextlib.redirect_stdout(nowhere), contextlib.redirect_stderr(nowhere), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
         yield
 
 
@@ -236,7 +279,9 @@ def _as_datasite_error() -> Iterator[None]:
     except SyftException as error:
         raise DatasiteError(f"syft refused: {_public(error)}") from error
     except (requests.RequestException, ConnectionError) as error:
-        raise DatasiteError("the datasite can't be reached", remedy="ask its owner whether it runs") from error
+        raise DatasiteError(
+            "the datasite can't be reached", remedy="ask its owner whether it runs"
+        ) from error
 
 
 def _public(error: Exception) -> str:
@@ -245,13 +290,18 @@ def _public(error: Exception) -> str:
 
 def log_in(url: str, email: str, password: str) -> "DatasiteClient":
     """A logged-in syft client; DatasiteError when the server can't be reached or refuses the account."""
-    import syft as sy
+    address, port = _address(url)
+    with _quiet():
+        import syft as sy
+    with _as_datasite_error(), _quiet():
+        return sy.login(url=address, port=port, email=email, password=password)
 
+
+def _address(url: str) -> tuple[str, int]:
     address, _, port = url.rpartition(":")
     if not port.isdigit() or "://" not in address:
         raise DatasiteError(f"{url[:100]!r} is no address like http://127.0.0.1:8081")
-    with _as_datasite_error(), _quiet():
-        return sy.login(url=address, port=int(port), email=email, password=password)
+    return address, int(port)
 
 
 class SyftDesk:
@@ -259,12 +309,6 @@ class SyftDesk:
 
     def __init__(self, client: "DatasiteClient") -> None:
         self._client = client
-
-    @_translated
-    def close_to_strangers(self) -> None:
-        """No guests and no sign-up; execution on mocks is off for every account we make."""
-        self._client.api.services.settings.allow_guest_signup(enable=False)
-        self._client.api.services.settings.update(allow_guest_sessions=False)
 
     @_translated
     def requests(self) -> tuple[CodeRequest, ...]:

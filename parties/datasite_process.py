@@ -15,15 +15,14 @@ from pathlib import Path
 
 import uvicorn
 
-from parties.datasite import SyftDesk, application, log_in
+from parties.datasite import SyftDesk, application, check_closed, log_in
 from parties.launcher import SECRETS, bind, ready_path, server_environment
 from parties.private_files import write_json
 from parties.publication import Publication
-from parties.publishing import publication
 from parties.socket import call as call_supervisor
 from parties.state import State, open_state
 from parties.steward import Steward
-from protocols.errors import DatasiteError
+from parties.store import Store
 
 GRACE_SECONDS = 3
 """What a waiting long poll gets when the server stops."""
@@ -42,10 +41,14 @@ def main(arguments: list[str]) -> int:
     stopping = threading.Event()
     _end_with(stopping)
     state = open_state(Path(arguments[0]), test_mode=True)
-    listener = socket.socket(fileno=int(arguments[1])) if len(arguments) == 2 else bind(state.host, state.port)
+    listener = (
+        socket.socket(fileno=int(arguments[1])) if len(arguments) == 2 else bind(state.host, state.port)
+    )
     password = state.secrets()["DEFAULT_ROOT_PASSWORD"]
     server = uvicorn.Server(_config(state))
-    threading.Thread(target=_serve_party, args=(state, password, server, stopping), name="steward", daemon=True).start()
+    threading.Thread(
+        target=_serve_party, args=(state, password, server, stopping), name="steward", daemon=True
+    ).start()
     threading.Thread(target=_stop_server, args=(server, stopping), name="stop", daemon=True).start()
     try:
         server.run(sockets=[listener])
@@ -86,22 +89,30 @@ def _stop_server(server: uvicorn.Server, stopping: threading.Event) -> None:
 
 
 def _serve_party(state: State, password: str, server: uvicorn.Server, stopping: threading.Event) -> None:
-    """The steward's thread: log in, close the server to strangers, say that it is ready, work."""
+    """The steward's thread: see that strangers get nothing, log in, say that the server is ready, work."""
     try:
         while not server.started:
             time.sleep(0.02)
-        desk = SyftDesk(log_in(f"http://127.0.0.1:{state.port}", state.root_email, password))
-        desk.close_to_strangers()
+        url = f"http://127.0.0.1:{state.port}"
+        check_closed(url)
+        desk = SyftDesk(log_in(url, state.root_email, password))
         write_json(ready_path(state), {"pid": os.getpid(), "port": state.port})
-
-        def blocks(name: str) -> Publication:
-            return publication(state, name)
-
-        Steward(desk, lambda question: call_supervisor(state.folder, question), blocks).run(stopping)
-    except DatasiteError as error:
+        steward = Steward(
+            desk,
+            supervisor=lambda question: call_supervisor(state.folder, question),
+            publication=lambda block: _publication(state, block),
+        )
+        steward.run(stopping)
+    except Exception as error:
         # A server that nobody looks after would leave requests waiting for ever: end, and say so in the log.
         traceback.print_exception(error)
         os._exit(STEWARD_FAILED)
+
+
+def _publication(state: State, block: str) -> Publication:
+    """The newest version of a block, as it may be published."""
+    store = Store(state.blocks)
+    return Publication(schema=store.describe(block), card=state.card(), mock=store.mock(block))
 
 
 if __name__ == "__main__":

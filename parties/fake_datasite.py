@@ -70,7 +70,13 @@ class FakeDatasite:
             return not_approved(decision)
         if action not in ACTIONS:
             return refusal("action")
-        question = {"action": "call", "request": digest, "call": action, "argument": argument, "caller": self._caller}
+        question = {
+            "action": "call",
+            "request": digest,
+            "call": action,
+            "argument": argument,
+            "caller": self._caller,
+        }
         answer = dict(self._answer(question))
         if answer.get("ok") is True:
             return answer

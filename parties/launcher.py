@@ -47,7 +47,14 @@ def launch(state: State) -> subprocess.Popen[bytes]:
         try:
             os.fchmod(log, 0o600)
             return subprocess.Popen(
-                [sys.executable, "-P", "-m", "parties.datasite_process", str(state.folder), str(listener.fileno())],
+                [
+                    sys.executable,
+                    "-P",
+                    "-m",
+                    "parties.datasite_process",
+                    str(state.folder),
+                    str(listener.fileno()),
+                ],
                 stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=log,
@@ -64,7 +71,8 @@ def bind(host: str, port: int) -> socket.socket:
     """A bound TCP socket, not yet listening: the port is ours before the slow imports begin."""
     if host not in ("127.0.0.1", "localhost"):
         raise DatasiteError(
-            f"a syft server binds 127.0.0.1 only, got {host!r}", remedy="put a reverse proxy with TLS in front of it"
+            f"a syft server binds 127.0.0.1 only, got {host!r}",
+            remedy="put a reverse proxy with TLS in front of it",
         )
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -85,7 +93,9 @@ def wait_until_ready(process: subprocess.Popen[bytes], state: State, seconds: fl
     while not ready_path(state).exists():
         status = process.poll()
         if status is not None:
-            raise DatasiteError(f"the syft server ended with status {status}", remedy=f"read {log_path(state)}")
+            raise DatasiteError(
+                f"the syft server ended with status {status}", remedy=f"read {log_path(state)}"
+            )
         if time.monotonic() > end:
             raise DatasiteError(
                 f"the syft server wasn't ready after {seconds:.0f} s", remedy=f"read {log_path(state)}"
@@ -129,7 +139,7 @@ def server_environment(state: State) -> dict[str, str]:
 def _start_environment() -> dict[str, str]:
     kept = {name: os.environ[name] for name in INHERITED if name in os.environ}
     here = str(Path(__file__).resolve().parent.parent)  # the folder that holds our packages, installed or not
-    kept["PYTHONPATH"] = os.pathsep.join(dict.fromkeys([here, *kept.get("PYTHONPATH", "").split(os.pathsep)])).rstrip(
-        os.pathsep
-    )
+    kept["PYTHONPATH"] = os.pathsep.join(
+        dict.fromkeys([here, *kept.get("PYTHONPATH", "").split(os.pathsep)])
+    ).rstrip(os.pathsep)
     return kept

@@ -110,9 +110,9 @@ def calling_key(digest: str, frame: Callable[[], FrameType | None] = sys._getfra
     if found is None:
         raise DatasiteError("the shim wasn't called by syft", remedy="call it through a datasite")
     code, context = found.f_locals.get("code_item"), found.f_locals.get("context")
-    if getattr(code, "raw_code", None) != source(digest) or getattr(code, "service_func_name", None) != function_name(
-        digest
-    ):
+    if getattr(code, "raw_code", None) != source(digest) or getattr(
+        code, "service_func_name", None
+    ) != function_name(digest):
         raise DatasiteError(f"syft runs other code than the shim of request {digest[:12]}")
     author, caller = getattr(code, "user_verify_key", None), getattr(context, "credentials", None)
     if author is None or caller is None or str(author) != str(caller) or not _DIGEST.match(str(caller)):
@@ -123,7 +123,9 @@ def calling_key(digest: str, frame: Callable[[], FrameType | None] = sys._getfra
 def _state_folder() -> Path:
     folder = os.environ.get(STATE_VARIABLE)
     if not folder:
-        raise DatasiteError(f"{STATE_VARIABLE} is not set in the syft process", remedy="start it with the launcher")
+        raise DatasiteError(
+            f"{STATE_VARIABLE} is not set in the syft process", remedy="start it with the launcher"
+        )
     return Path(folder)
 
 

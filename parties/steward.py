@@ -52,9 +52,6 @@ class Examination:
 class Desk(Protocol):
     """The owner's side of one syft server, as far as the steward needs it. Every method raises DatasiteError."""
 
-    def close_to_strangers(self) -> None:
-        """No guests, no sign-up, no execution on mocks."""
-
     def requests(self) -> tuple[CodeRequest, ...]:
         """All requests, newest first."""
 
@@ -130,7 +127,12 @@ class Steward:
         if not isinstance(task, Mapping):
             return False
         problems = self._attempt(task)
-        done = {"action": "task_done", "id": task.get("id"), "ok": not problems, "problems": "; ".join(problems)}
+        done = {
+            "action": "task_done",
+            "id": task.get("id"),
+            "ok": not problems,
+            "problems": "; ".join(problems),
+        }
         self._supervisor(done)
         return True
 

@@ -82,7 +82,9 @@ class Submission:
     policies_in_use: Policies
 
 
-def expected(found: Submission, *, signed: str, digest: str, server: str, identity: str, executed: str) -> Submission:
+def expected(
+    found: Submission, *, signed: str, digest: str, server: str, identity: str, executed: str
+) -> Submission:
     """What the request would look like if it were the shim for `signed`, for this very author and code on this server.
 
     `server` is the id and `identity` the identity text of the server that holds it; `executed` is syft's own
@@ -142,5 +144,9 @@ def unique_name(digest: str, author: str) -> str:
 
 def differences(found: Submission, wanted: Submission) -> tuple[str, ...]:
     """Names of the fields that differ, in words a reviewer reads; empty when the two are equal."""
-    names = [field.name for field in fields(Submission) if getattr(found, field.name) != getattr(wanted, field.name)]
+    names = [
+        field.name
+        for field in fields(Submission)
+        if getattr(found, field.name) != getattr(wanted, field.name)
+    ]
     return tuple(f"{name.replace('_', ' ')} differs from the shim's" for name in names)
