@@ -25,7 +25,7 @@ def attention_weights(
     if own is None:
         return torch.softmax(products, dim=1)
     hidden = hidden_keys(own, keys.shape[0])
-    # A finite fill: with -inf a wholly hidden row would be 0/0, in the gradient too.
+    # Finite, not -inf: a wholly hidden row would pass through 0/0 before it is zeroed.
     products = products.masked_fill(hidden, torch.finfo(products.dtype).min)
     return torch.softmax(products, dim=1).masked_fill(hidden, 0.0)
 
