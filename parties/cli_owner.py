@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from click import Choice
 
 from parties.cli_options import JsonOption, PassphraseOption, StateOption, opened, passphrase, show
 
@@ -132,7 +133,9 @@ def block_add(
         str, typer.Option(help="Column with train, validation or test; without it all rows train.")
     ] = "",
     key_rule: Annotated[str, typer.Option(help="How keys are compared: text, or digits:WIDTH.")] = "text",
-    duplicates: Annotated[str, typer.Option(help="Repeated keys: error, first or drop.")] = "error",
+    duplicates: Annotated[
+        str, typer.Option(help="Repeated keys.", click_type=Choice(["error", "first", "drop"]))
+    ] = "error",
     delimiter: Annotated[str, typer.Option(help="Delimiter of a CSV file.")] = ",",
     mock: Annotated[Path | None, typer.Option(help="Your own mock CSV instead of a generated one.")] = None,
     replace: Annotated[

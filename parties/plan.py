@@ -9,10 +9,12 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from itertools import pairwise
 from pathlib import Path
 
 from parties import catalog
 from parties.cards import PartyCard
+from parties.key_text import check_agreement
 from parties.publication import Publication
 from protocols.errors import ConfigError, RequestError
 from protocols.records import utc_text
@@ -117,6 +119,7 @@ def build_request(
         )
     _check_roles(plan, computation)
     blocks = tuple(_block(party, _offer(party, offers)) for party in plan.parties)
+    _check_keys(plan, offers)
     if "minimum_overlap" in plan.parameters:
         raise ConfigError("plan: minimum_overlap belongs beside the parameters, not among them")
     parameters = computation.parameters({**plan.parameters, "minimum_overlap": plan.minimum_overlap})
@@ -148,6 +151,15 @@ def _check_roles(plan: Plan, computation: catalog.Computation) -> None:
             f"{computation.name} needs one party in each of the roles {', '.join(computation.roles)}; "
             f"the plan has {', '.join(roles) or 'none'}"
         )
+
+
+def _check_keys(plan: Plan, offers: Mapping[str, Offer]) -> None:
+    """SubjectKeyError when two parties' key rules or formats can't match: an empty overlap would be the only sign."""
+    keys = [
+        _offer(party, offers).publication(party.block).schema.key_offer(party.name) for party in plan.parties
+    ]
+    for one, other in pairwise(keys):
+        check_agreement(one, other)
 
 
 def _offer(party: PlanParty, offers: Mapping[str, Offer]) -> Offer:

@@ -46,7 +46,7 @@ def rehearse(
     data = _mock_data(request, offers, seed)
     programs = {
         role: computation.program(
-            role, request, data[role], injected(seed, role), _only(role, request, observe)
+            role, request, data[role], injected(seed, role), _only(role, request, observe), None
         )
         for role in computation.roles
     }

@@ -43,11 +43,11 @@ from vertical.results import (
     PseudoCount,
     active_alone_scores,
     aligned_only_scores,
+    group_sizes,
     label_artifacts,
     loss_curve,
     memory_artifacts,
     model_artifacts,
-    people,
     row_artifacts,
     situation_scores,
     vote_artifacts,
@@ -107,8 +107,8 @@ def train_and_evaluate(
     memory = yield from _receive_memory(side, config.steps)
     predictor = Predictor(config=config, heads=side.model.heads, memory=memory)
     test = yield from _receive_test_views(FEDCVT, side)
-    methods = {"fedcvt": situation_scores(predictor, side.test_views(), test, labels.test)}
-    curves = {"fedcvt": loss_curve(losses)}
+    methods = {"fedcvt": situation_scores(predictor, side.test_views(), test, labels)}
+    curves = {"fedcvt": _curve(side, losses)}
     artifacts = {**model_artifacts(side), **memory_artifacts(memory)}
     passive_only = None
     if config.final_vote:
@@ -127,11 +127,11 @@ def train_and_evaluate(
             "aligned_only": aligned_only_scores(aligned, test),
             "active_alone": active_alone_scores(alone),
         }
-        curves |= {"aligned_only": loss_curve(losses)}
+        curves |= {"aligned_only": _curve(aligned, losses)}
         artifacts |= {**model_artifacts(aligned), **model_artifacts(alone)}
     report: dict[str, Json] = {
         "alignment_tag": groups.tag,
-        "people": people(groups, passive_only),
+        "groups": group_sizes(groups, passive_only),
         "overlap": dict(groups.per_split),
         "methods": methods,
         "pseudo_labels": {"accepted": pseudo.accepted, "candidates": pseudo.candidates},
@@ -139,6 +139,14 @@ def train_and_evaluate(
     }
     rules = {"preprocessing": as_text(features.rules.to_text())}
     return Outcome(report, {**artifacts, **row_artifacts(groups), **label_artifacts(labels), **rules})
+
+
+def _curve(side: ActiveSide, losses: list[float]) -> Json:
+    """The loss curve with this party's people behind it: in the whole training, and in one step."""
+    aligned, alone = len(side.features.aligned), len(side.features.alone)
+    config = side.run.config
+    step = min(aligned, config.aligned_batch) + min(alone, config.alone_batch)
+    return loss_curve(losses, aligned + alone, step)
 
 
 def _check_labels(data: PartyData) -> None:

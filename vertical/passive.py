@@ -176,5 +176,5 @@ def _outcome(groups: Groups, features: Features, artifacts: dict[str, NDArray[np
     }
     rules = {"preprocessing": as_text(features.rules.to_text())}
     return Outcome(
-        report={"alignment_tag": groups.tag, "people": people}, artifacts={**artifacts, **rows, **rules}
+        report={"alignment_tag": groups.tag, "groups": people}, artifacts={**artifacts, **rows, **rules}
     )

@@ -24,9 +24,6 @@ from vertical.training import as_text, parameters, to_array
 from vertical.views import Memory
 from vertical.vote import Vote
 
-CURVE_POINTS = 20
-"""Points of a released loss curve."""
-
 Artifacts = dict[str, NDArray[np.generic]]
 
 
@@ -43,31 +40,35 @@ class PseudoCount:
 
 
 def situation_scores(
-    predictor: Predictor, own: Representation, passive: Representation, test: Tensor
+    predictor: Predictor, own: Representation, passive: Representation, labels: Labels
 ) -> Json:
     """Metrics by situation on the test rows, whose views (t, 2d) of both parties are known."""
-    return {situation.value: scores(predictor.hide(situation, own, passive), test) for situation in Situation}
+    return {
+        situation.value: scores(predictor.hide(situation, own, passive), labels) for situation in Situation
+    }
 
 
 @torch.no_grad()
 def aligned_only_scores(side: ActiveSide, passive: Representation) -> Json:
     """Metrics of the aligned-only network, which can only use both views."""
     logits = side.model.heads.joint_logits(side.test_views(), passive)
-    return {Situation.BOTH.value: scores(logits, side.labels.test)}
+    return {Situation.BOTH.value: scores(logits, side.labels)}
 
 
 @torch.no_grad()
 def active_alone_scores(side: ActiveSide) -> Json:
     """Metrics of f^A trained without the passive party."""
     logits = side.model.heads.active_logits(side.test_views())
-    return {Situation.ACTIVE_ONLY.value: scores(logits, side.labels.test)}
+    return {Situation.ACTIVE_ONLY.value: scores(logits, side.labels)}
 
 
-def scores(logits: Tensor, labels: Tensor) -> Json:
-    """Metrics of logits (t, k), as a report names them."""
-    entry = evaluate(to_array(logits), labels.numpy())
+def scores(logits: Tensor, labels: Labels) -> Json:
+    """Metrics of logits (t, k) of the test rows, with the people they stand on, as the disclosure rules read them."""
+    truth = labels.test.numpy()
+    entry = evaluate(to_array(logits), truth)
     return {
-        "rows": entry.rows,
+        "people": entry.rows,
+        "classes": {name: int(np.count_nonzero(truth == code)) for code, name in enumerate(labels.classes)},
         "auc": entry.auc,
         "accuracy": entry.accuracy,
         "balanced_accuracy": entry.balanced_accuracy,
@@ -77,15 +78,12 @@ def scores(logits: Tensor, labels: Tensor) -> Json:
     }
 
 
-def loss_curve(losses: Sequence[float]) -> Json:
-    """At most CURVE_POINTS pairs [last step, mean loss] of consecutive intervals of equal length but for the last."""
-    width = max(1, -(-len(losses) // CURVE_POINTS))
-    parts = [losses[start : start + width] for start in range(0, len(losses), width)]
-    ends = [min(start + width, len(losses)) for start in range(0, len(losses), width)]
-    return [[end, float(np.mean(part))] for end, part in zip(ends, parts, strict=True)]
+def loss_curve(losses: Sequence[float], people: int, people_per_step: int) -> Json:
+    """The loss of every step, with the people behind it; a release has means of intervals only."""
+    return {"values": list(losses), "people": people, "people_per_value": people_per_step}
 
 
-def people(groups: Groups, passive_only: int | None) -> Json:
+def group_sizes(groups: Groups, passive_only: int | None) -> Json:
     """Number of people in each group; the passive party's own only if it told."""
     counts: dict[str, Json] = {
         "common": groups.common,

@@ -107,7 +107,7 @@ class Table:
         return Table(tuple(column.take(rows) for column in self.columns))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class PartyData:
     """One party's block as a program reads it.
 

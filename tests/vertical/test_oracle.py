@@ -178,7 +178,7 @@ def test_ac_16_full_overlap_gives_the_joint_models_loss_and_weights():
     left, right = run(active, passive, AC_16)
     joint = Joint(active, passive, AC_16, orders(left, right))
     losses = joint.train()
-    released = [loss for _, loss in left.report["loss"]["fedcvt"]]  # 5 steps: one point each
+    released = left.report["loss"]["fedcvt"]["values"]
     assert released == pytest.approx(losses, abs=1e-5)
     assert_equal_parameters(joint, left, right, tolerance=1e-5)
 
@@ -263,4 +263,4 @@ def test_training_people_in_splits_that_differ_are_left_out():
     assert sorted(right.artifacts["rows.aligned_test"]) == list(range(20, 30))
     assert len(right.artifacts["rows.passive_only"]) == len(left.artifacts["rows.active_only"]) == 0
     assert left.report["overlap"] == {"train": 14, "validation": 1, "test": 10}
-    assert left.report["people"]["split_differs"] == right.report["people"]["split_differs"] == 5
+    assert left.report["groups"]["split_differs"] == right.report["groups"]["split_differs"] == 5

@@ -89,7 +89,7 @@ def test_ac_08_overlap_of_one_or_two_trains_to_finite_numbers(aligned, live):
     for outcome in (left, right):
         for name, value in outcome.artifacts.items():
             assert np.isfinite(value).all(), name
-    assert left.report["methods"]["fedcvt"]["both"]["rows"] == 9
+    assert left.report["methods"]["fedcvt"]["both"]["people"] == 9
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ def test_ac_08_overlap_of_one_or_two_trains_to_finite_numbers(aligned, live):
 )
 def test_empty_groups_are_fine(sizes):
     left, right = run(*two_parties(**sizes), replace(SMALL, baselines=True))
-    assert left.report["people"]["passive_only"] == right.report["people"]["passive_only"]
+    assert left.report["groups"]["passive_only"] == right.report["groups"]["passive_only"]
     for outcome in (left, right):
         assert all(np.isfinite(value).all() for value in outcome.artifacts.values())
     if sizes.get("test") == 0:
@@ -213,7 +213,7 @@ def test_a_block_without_labels_cannot_be_active():
 def test_the_report_counts_and_scores_everything():
     config = replace(SMALL, baselines=True)
     left, right = run(*two_parties(), config)
-    assert left.report["people"] == {
+    assert left.report["groups"] == {
         "common": 52,
         "split_differs": 0,
         "aligned_train": 40,
@@ -229,14 +229,14 @@ def test_the_report_counts_and_scores_everything():
     }
     votes = left.report["pseudo_labels"]
     assert votes == {"accepted": int(left.artifacts["pseudo_accepted"].sum()), "candidates": 26}
-    assert [step for step, _ in left.report["loss"]["fedcvt"]] == [1, 2, 3, 4, 5, 6, 7]
+    assert len(left.report["loss"]["fedcvt"]["values"]) == 7
     json.dumps([left.report, right.report], allow_nan=False)
 
 
 def test_without_the_final_vote_the_last_steps_are_counted():
     left, _ = run(*two_parties(), replace(SMALL, final_vote=False))
     assert "pseudo_label" not in left.artifacts
-    assert "passive_only" not in left.report["people"]
+    assert "passive_only" not in left.report["groups"]
     assert left.report["pseudo_labels"]["candidates"] == SMALL.alone_batch  # one step since the last refresh
 
 

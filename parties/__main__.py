@@ -1,0 +1,5 @@
+"""`python -m parties` is the command `fedaccord`."""
+
+from parties.cli import main
+
+main()

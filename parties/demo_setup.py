@@ -1,0 +1,139 @@
+"""What exists before the demo's story begins: two files, three state folders, exchanged cards, blocks and a plan.
+
+`fedaccord demo --prepare DIR` stops here, so that the rest can be typed by hand.
+"""
+
+import json
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from parties.block import BlockSpec
+from parties.cards import card_fingerprint
+from parties.demo_data import BANK_COLUMNS, LABEL, RETAILER_COLUMNS, SPLIT, SUBJECT_KEY, People, write_csv
+from parties.demo_sites import free_ports, free_range
+from parties.owner import add_block, add_peer
+from parties.private_files import toml_text, write_private
+from parties.state import State, init_analyst, init_party
+from protocols.errors import StateError
+
+MARK = ".fedaccord-demo"
+"""A file that says that the folder is a demo's output and may be replaced by the next demo."""
+BANK, RETAILER, ANALYST = "bank", "retailer", "analyst"
+ANALYST_EMAIL = "ana@lab.example.org"
+ROLES: Mapping[str, str] = {BANK: "active", RETAILER: "passive"}
+BLOCK = "customers"
+# Chosen on validation folds of the training people by `python -m benchmarks.choose_demo_settings`; the test people were
+# not read for it.
+SETTINGS: Mapping[str, str | int | float | bool] = {}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stage:
+    """The prepared folder: files by party, states by name, and the analyst's plan."""
+
+    folder: Path
+    files: Mapping[str, Path]
+    states: Mapping[str, State]
+    plan: Path
+
+
+def specs() -> dict[str, BlockSpec]:
+    """How each party's file is read, by party."""
+    bank = BlockSpec(name=BLOCK, subject_key=SUBJECT_KEY, label=LABEL, split=SPLIT)
+    return {BANK: bank, RETAILER: BlockSpec(name=BLOCK, subject_key=SUBJECT_KEY, split=SPLIT)}
+
+
+def fresh_folder(folder: Path) -> Path:
+    """The empty folder; an earlier demo's output is removed, anything else is left alone. Raises StateError."""
+    folder = folder.resolve()
+    if folder.is_dir() and (folder / MARK).exists():
+        shutil.rmtree(folder)
+    if folder.exists() and any(folder.iterdir()):
+        raise StateError(
+            f"{folder} is not empty and not of an earlier demo", remedy="choose another folder with --out"
+        )
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / MARK).write_text("made by `fedaccord demo`; replaced by the next one\n", encoding="utf-8")
+    return folder
+
+
+def prepare(folder: Path, who: People) -> Stage:
+    """Writes the files, makes the three state folders, exchanges the cards and adds the blocks."""
+    bank_csv, retailer_csv = write_csv(who, folder / "data")
+    files = {BANK: bank_csv, RETAILER: retailer_csv}
+    states = _states(folder)
+    _exchange_cards(states)
+    for name, spec in specs().items():
+        add_block(states[name], files[name], spec)
+    plan = folder / "plan.toml"
+    write_private(plan, plan_text(who, aligned=len(who.aligned)))
+    return Stage(folder=folder, files=files, states=states, plan=plan)
+
+
+def prepare_files(folder: Path, who: People) -> str:
+    """Writes the two files and the plan only, and gives back where; the README has the commands for the rest."""
+    bank, retailer = write_csv(who, folder / "data")
+    plan = folder / "plan.toml"
+    write_private(plan, plan_text(who, aligned=len(who.aligned)))
+    return f"bank's file      {bank}\nretailer's file  {retailer}\nanalyst's plan   {plan}\nthe README shows how to go on"
+
+
+def parameters(who: People, *, aligned: int) -> dict[str, str | int | float | bool]:
+    """The demo's settings with the bounds that follow from the numbers of people."""
+    bounds = {
+        "max_aligned_train": aligned,
+        "max_aligned_test": len(who.test),
+        "max_common": aligned + len(who.test),
+        "max_passive_only": len(who.retailer_only),
+    }
+    return {**SETTINGS, **bounds}
+
+
+def plan_text(who: People, *, aligned: int) -> str:
+    """The analyst's plan as TOML."""
+    head: dict[str, str | int | float | bool] = {
+        "purpose": "income-class",
+        "purpose_text": "Which customers earn more than 50K: a joint model of bank and retailer, to compare methods.",
+        "computation": "vertical.fedcvt.train",
+        "minimum_group": 10,
+        "minimum_overlap": min(aligned, 20),
+        "public_seed": who.seed,
+        "runs": 1,
+        "days": 7,
+    }
+    tables: dict[str, Mapping[str, str | int | float | bool | Sequence[str]]] = {"": head}
+    for name, columns in ((BANK, BANK_COLUMNS), (RETAILER, RETAILER_COLUMNS)):
+        tables[f"parties.{name}"] = {"role": ROLES[name], "block": BLOCK, "columns": list(columns)}
+    tables["parameters"] = parameters(who, aligned=aligned)
+    comment = "What the analyst asks for; everything else comes from the datasites and the catalog."
+    return toml_text(tables, comment)
+
+
+def login_file(folder: Path, party: str) -> Path:
+    """Where a party's owner leaves the analyst's login."""
+    return folder / f"{party}-login.json"
+
+
+def _states(folder: Path) -> dict[str, State]:
+    ports = free_ports(2)
+    bank = init_party(
+        folder / BANK, name=BANK, organisation="Example Bank", address=free_range(4), port=ports[0]
+    )
+    retailer = init_party(folder / RETAILER, name=RETAILER, organisation="Example Retailer", port=ports[1])
+    analyst = init_analyst(folder / ANALYST, name="ana", organisation="Example Lab")
+    return {BANK: bank, RETAILER: retailer, ANALYST: analyst}
+
+
+def _exchange_cards(states: Mapping[str, State]) -> None:
+    """Each party accepts the other; in life the fingerprint is read out over the telephone."""
+    for here, there in ((BANK, RETAILER), (RETAILER, BANK)):
+        card = states[there].card()
+        add_peer(states[here], states[there].folder / "card.json", card_fingerprint(card))
+
+
+def read_traffic(state: State) -> list[dict[str, object]]:
+    """What left and came at a party, by kind, from the run folder that only this party sees."""
+    (path,) = state.runs.glob("*/traffic.json")
+    return list(json.loads(path.read_text(encoding="utf-8"))["releases"])

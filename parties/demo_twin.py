@@ -1,0 +1,121 @@
+"""The demo's twins: the same programs in one process, with the same seeds, on the files that the parties were given.
+
+The first seed's twin must give the datasites' bits. The other seeds of `--seeds` are twins only, since what a datasite
+would add to them (approval, transport, log) doesn't change a number.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from parties import catalog
+from parties.block import block_from_table
+from parties.demo_baselines import Joined, Score, join, logistic_regression, oracle, pseudo_label_accuracy
+from parties.demo_data import (
+    BANK_COLUMNS,
+    LABEL,
+    RETAILER_COLUMNS,
+    SUBJECT_KEY,
+    People,
+    columns,
+    customer_number,
+)
+from parties.demo_setup import BANK, RETAILER, ROLES, parameters, specs
+from parties.simulating import LocalSettings, block_data, read_data, simulate_run
+from protocols.disclosure import releasable
+from protocols.program import Json, Observe, Outcome
+from vertical.table import PartyData
+
+COMPUTATION = "vertical.fedcvt.train"
+METHODS = ("fedcvt", "aligned_only", "active_alone", "oracle")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Twin:
+    """One seed's numbers: the released report, both outcomes by role, and the script's own baselines."""
+
+    report: Mapping[str, Json]
+    outcomes: Mapping[str, Outcome]
+    regression: Score
+    oracle: Score
+    pseudo_accuracy: float | None
+
+
+def run_twin(who: People, files: Mapping[str, Path], observe: Observe, *, minimum_group: int = 10) -> Twin:
+    """The twin of one seed, from the parties' files (by party name)."""
+    data = {ROLES[name]: read_data(files[name], spec) for name, spec in specs().items()}
+    computation = catalog.CATALOG[COMPUTATION]
+    aligned = len(who.aligned)
+    overlap = min(aligned, 20)
+    settings = LocalSettings(
+        parameters=computation.parameters({**parameters(who, aligned=aligned), "minimum_overlap": overlap}),
+        public_seed=who.seed,
+        minimum_overlap=overlap,
+    )
+    outcomes = simulate_run(computation, settings, data, observe, private_seed=who.seed)
+    joined = join(who, data, everyone())
+    votes = outcomes["active"].artifacts
+    return Twin(
+        report=releasable(outcomes["active"].report, minimum_group),
+        outcomes=outcomes,
+        regression=logistic_regression(joined, who.seed),
+        oracle=oracle(joined, who.seed),
+        pseudo_accuracy=pseudo_label_accuracy(
+            who,
+            np.asarray(outcomes["passive"].artifacts["rows.passive_only"], np.int64),
+            np.asarray(votes["pseudo_label"], np.int64),
+            np.asarray(votes["pseudo_accepted"], np.bool_),
+        ),
+    )
+
+
+def everyone() -> dict[str, PartyData]:
+    """Both parties' columns for all people of the data file, in its order, by role."""
+    cells = columns()
+    keys = [customer_number(row) for row in range(len(cells[LABEL]))]
+    found = {}
+    for name, wanted in ((BANK, (*BANK_COLUMNS, LABEL)), (RETAILER, RETAILER_COLUMNS)):
+        table = pa.table({SUBJECT_KEY: keys, "split": ["train"] * len(keys), **{c: cells[c] for c in wanted}})
+        found[ROLES[name]] = block_data(block_from_table(table, specs()[name]))
+    return found
+
+
+def same_bits(first: Mapping[str, NDArray[np.generic]], second: Mapping[str, NDArray[np.generic]]) -> bool:
+    """Whether two parties' artifacts have the same names and, byte for byte, the same arrays."""
+    return first.keys() == second.keys() and all(
+        first[name].dtype == second[name].dtype
+        and first[name].shape == second[name].shape
+        and first[name].tobytes() == second[name].tobytes()
+        for name in first
+    )
+
+
+def method_scores(report: Mapping[str, Json], twin: Twin) -> dict[str, Score]:
+    """AUC and accuracy by method: of the released report, and of the script's own models.
+
+    `aligned_only` is the better (by AUC) of the parties' network and the cross-validated logistic regression.
+    """
+    network = released_score(report, "aligned_only", "both")
+    return {
+        "fedcvt": released_score(report, "fedcvt", "both"),
+        "aligned_only": max((network, twin.regression), key=lambda score: score.auc),
+        "active_alone": released_score(report, "active_alone", "active_only"),
+        "oracle": twin.oracle,
+    }
+
+
+def released_score(report: Mapping[str, Json], method: str, situation: str) -> Score:
+    """AUC and accuracy of a method in a situation, as released."""
+    methods = report["methods"]
+    assert isinstance(methods, Mapping)
+    entry = methods[method]
+    assert isinstance(entry, Mapping)
+    scores = entry[situation]
+    assert isinstance(scores, Mapping)
+    auc, accuracy = scores["auc"], scores["accuracy"]
+    assert isinstance(auc, float) and isinstance(accuracy, float), "a suppressed score in the demo"
+    return Score(auc=auc, accuracy=accuracy)
