@@ -42,8 +42,10 @@ DIGESTED_FILES = (
     "parties/stopping.py",
     "parties/store.py",
     "parties/subject_key.py",
+    "parties/tls_identity.py",
     "parties/tls_link.py",
     "parties/worker.py",
+    "parties/worker_tools.py",
 )
 
 

@@ -1,19 +1,24 @@
 """Opens a worker's links to all parties that the manifest lets it speak with, and shakes hands on each."""
 
+import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from typing import Final
 
 from parties.drive import largest_message
 from parties.handshake import HELLO_LIMIT, Peer, check_hello, for_same_run
 from parties.link import Check
 from parties.rendezvous import Meeting, Met, bind, dial, listen
 from parties.runspec import RunSpec
-from parties.tls_link import Pin, Terms, TlsLink
+from parties.tls_identity import Pin
+from parties.tls_link import Terms, TlsLink
 from protocols.errors import FedaccordError, RosterError, to_wire
 from protocols.request import ComputationRequest, PartyEntry, party
+
+_GRACE_S: Final = 3.0
 
 
 def peers_of(request: ComputationRequest, role: str) -> tuple[PartyEntry, ...]:
@@ -52,7 +57,7 @@ class Connecting:
         """Binds the ports at once (PortInUse), the rest goes on in threads; `check` ends the waits of all links."""
         self._request = request
         self._role = spec.role
-        self._given_up = False
+        self._end: float | None = None
         self._check = check
         self._met: dict[str, Future[Met]] = {}
         peers = peers_of(request, spec.role)
@@ -71,14 +76,17 @@ class Connecting:
                 links[role] = met.link
                 peers.append(check_hello(met.hello, self._request, role, now()))
         except BaseException as problem:
-            self.give_up(problem)
+            self.give_up(problem, grace=0.0)
             raise
         self._pool.shutdown()
         return Connected(links=links, peers=tuple(peers))
 
-    def give_up(self, problem: BaseException) -> None:
-        """Ends what is still waiting and closes what is open, with the code of the problem."""
-        self._given_up = True
+    def give_up(self, problem: BaseException, grace: float = _GRACE_S) -> None:
+        """Closes all links with the code of the problem; those not open yet may still open for `grace` seconds.
+
+        So a side that can't take part says so at once, instead of letting the other wait for its timeout.
+        """
+        self._end = time.monotonic() + grace
         self._pool.shutdown()
         for future in self._met.values():
             if future.exception() is None:
@@ -86,7 +94,7 @@ class Connecting:
 
     def _checked(self) -> None:
         self._check()
-        if self._given_up:
+        if self._end is not None and time.monotonic() > self._end:
             raise FedaccordError("this side has given up")
 
     def _job(self, spec: RunSpec, entry: PartyEntry, hello: bytes) -> Callable[[], Met]:

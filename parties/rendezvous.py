@@ -19,7 +19,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from parties.cards import parse_address
-from parties.tls_link import Pin, Terms, TlsLink, secure, tls_context
+from parties.tls_identity import Pin, secure, tls_context
+from parties.tls_link import Terms, TlsLink
 from protocols.errors import FedaccordError, LinkError, PeerRefused, PeerTimeout, PortInUse
 
 OTHER_RUN: Final = "other_run"

@@ -12,10 +12,8 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
-from functools import partial
+from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 
 from parties import catalog
@@ -35,12 +33,12 @@ from parties.runspec import (
     TEMPORARY,
     TRAFFIC_FILE,
     ExitCode,
-    RunSpec,
     State,
     load_spec,
 )
 from parties.socket import call
 from parties.stopping import StopFlag
+from parties.worker_tools import Tools
 from protocols import seeds, wire
 from protocols.audit import AuditEvent
 from protocols.disclosure import releasable
@@ -52,37 +50,11 @@ from protocols.errors import (
 )
 from protocols.gate import Gate, ReleaseKey
 from protocols.program import Checkpoint, Outcome, Program
-from protocols.request import ComputationRequest, digest, parse_signed
+from protocols.request import digest, parse_signed
 from vertical.table import PartyData
 
 _log = logging.getLogger(__name__)
 GOODBYE_S = 60.0
-
-
-def open_block(spec: RunSpec, request: ComputationRequest) -> PartyData:
-    """The columns of the role's block that the request names, from the party's store."""
-    from parties.store import Store
-
-    blocks = [block for block in request.blocks if block.role == spec.role]
-    if len(blocks) != 1:
-        raise RequestError(f"the request names {len(blocks)} blocks for role {spec.role}, expected one")
-    return Store(Path(spec.store)).open(blocks[0].commitment, blocks[0].columns, blocks[0].label)
-
-
-def make_gate(request: ComputationRequest, role: str, used: Mapping[ReleaseKey, int]) -> Gate:
-    """The gate of the request's manifest."""
-    return Gate(request, role, used=used)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tools:
-    """What a worker is made of; another one is only ever passed in by code in the same process, as tests do."""
-
-    find: Callable[[str, str], catalog.Computation] = catalog.find
-    check_code: Callable[[ComputationRequest], None] = catalog.check_code
-    open_data: Callable[[RunSpec, ComputationRequest], PartyData] = open_block
-    gate: Callable[[ComputationRequest, str, Mapping[ReleaseKey, int]], Gate] = make_gate
-    now: Callable[[], datetime] = partial(datetime.now, UTC)
 
 
 def run(folder: Path, tools: Tools | None = None, *, stdin: int = 0) -> ExitCode:

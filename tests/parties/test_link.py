@@ -13,9 +13,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from parties.link import FRAME_LIMIT, HEADER, Frame, FrameReader, Link, MemoryLink, frame, message_frames
+from parties.link import FRAME_LIMIT, HEADER, Frame, FrameReader, Link, frame, message_frames
+from parties.memory_link import MemoryLink
 from parties.rendezvous import Meeting, Met, bind, dial, listen
-from parties.tls_link import Pin, Terms, TlsLink, secure, tls_context
+from parties.tls_identity import Pin, secure, tls_context
+from parties.tls_link import Terms, TlsLink
 from protocols import keys
 from protocols.errors import (
     CancelledRun,

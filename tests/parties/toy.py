@@ -1,0 +1,120 @@
+"""A tiny computation of two roles for tests: the passive party sends rows, the active party sends back their sums."""
+
+import hashlib
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parties.catalog import Computation, Resume
+from protocols.program import Checkpoint, Observe, Outcome, Program, Progress, Send, compute, receive
+from protocols.request import ComputationRequest, Release
+from protocols.seeds import PrivateSeed
+from protocols.wire import Message, array, encode
+from vertical.table import PartyData
+
+WIDTH = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Rows(Message):
+    step: int
+    values: NDArray[np.float32] = array(np.float32, 2)
+
+
+@dataclass(frozen=True, slots=True)
+class Sums(Message):
+    step: int
+    values: NDArray[np.float32] = array(np.float32, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Secret(Message):
+    """A kind that the manifest doesn't list."""
+
+    values: NDArray[np.float32] = array(np.float32, 2)
+
+
+KINDS = (Rows, Sums, Secret)
+
+
+def manifest(steps: int) -> tuple[Release, ...]:
+    shapes = {Rows: (WIDTH, 2), Sums: (2,)}
+    ways = ((Rows, "passive", "active"), (Sums, "active", "passive"))
+    return tuple(
+        Release(
+            kind=kind.__name__,
+            sender=sender,
+            receiver=receiver,
+            shapes=(("values", shapes[kind]),),
+            repetitions=steps,
+            max_bytes=len(encode(kind(10**6, np.zeros(shapes[kind], np.float32)))),
+            learns="numbers",
+        )
+        for kind, sender, receiver in ways
+    )
+
+
+def settings(request: ComputationRequest) -> dict[str, object]:
+    return dict(request.parameters)
+
+
+def active(steps: int, pause: float, start: Resume, observe: Observe) -> Program[Outcome]:
+    total = np.zeros(2, np.float32) if start is None else np.array(start["total"])
+    for step in range(0 if start is None else int(start["at"]), steps):
+        if step and step % 5 == 0:
+            yield Checkpoint(step, {"at": np.array(step), "total": total})
+        rows = yield from receive("passive", Rows)
+        sums = yield from compute(np.sum, rows.values, 0)
+        total = total + sums
+        yield Send("passive", Sums(step, sums))
+        observe(Progress("sum", step + 1, steps, loss=float(step)))
+        time.sleep(pause)
+    report = {"score": {"people": 100, "value": 0.12345}, "people": 3}
+    return Outcome(report=report, artifacts={"total": total})
+
+
+def passive(steps: int, seed: bytes, start: Resume, observe: Observe, tampered: str) -> Program[Outcome]:
+    scale = np.float32(hashlib.sha256(seed).digest()[0])
+    for step in range(0 if start is None else int(start["at"]), steps):
+        if step and step % 5 == 0:
+            yield Checkpoint(step, {"at": np.array(step)})
+        if tampered == "unlisted" and step == 3:
+            yield Send("active", Secret(np.ones((WIDTH, 2), np.float32)))
+        rows = WIDTH * 10 if tampered == "large" and step == 3 else WIDTH
+        if tampered == "crash" and step == 3:
+            raise ValueError("secret cell 42")
+        yield Send("active", Rows(step, scale * np.full((rows, 2), step, np.float32)))
+        yield from receive("active", Sums)
+        observe(Progress("rows", step + 1, steps))
+    return Outcome(report={}, artifacts={"scale": np.array(scale)})
+
+
+def computation(tampered: str = "") -> Mapping[str, Computation]:
+    def program(
+        role: str,
+        request: ComputationRequest,
+        data: PartyData,
+        seed: PrivateSeed,
+        observe: Observe,
+        resume: Resume,
+    ) -> Program[Outcome]:
+        steps, pause = int(settings(request)["steps"]), float(settings(request)["pause"])
+        if role == "active":
+            return active(steps, pause, resume, observe)
+        return passive(steps, seed, resume, observe, tampered)
+
+    toy = Computation(
+        name="toy.sums",
+        version="1",
+        summary="sums",
+        roles=("active", "passive"),
+        analyst_receives=("a score",),
+        parameters=lambda given: tuple(sorted(given.items())),
+        manifest=lambda parameters, rows: manifest(int(dict(parameters)["steps"])),
+        program=program,
+        kinds=lambda: KINDS,
+    )
+    return {"toy.sums": toy}
