@@ -1,0 +1,106 @@
+"""Means of what clients send, and the checks that each contribution has to pass first.
+
+A model is a set of named arrays: parameters and buffers. The mean is a convex combination, so that no dtype overflows
+and clients that agree change nothing; it is summed in float64 in the order given and rounded to the array's own dtype.
+Integers and booleans (such as batch normalisation's count of batches) are rounded to the nearest, halves to even.
+numpy only.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from protocols.errors import FedaccordError
+
+Array: TypeAlias = NDArray[np.generic]
+Arrays: TypeAlias = Mapping[str, Array]
+"""Named arrays: a model, alone or with what else an algorithm sends."""
+
+
+class UpdateError(FedaccordError):
+    """A client's contribution cannot be used; the text names the client."""
+
+    code = "update"
+
+
+class NoExamplesError(FedaccordError):
+    """No client of a round has trained on anything."""
+
+    code = "no_examples"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Contribution:
+    """What one client adds to a round: arrays that come from training on `examples` rows."""
+
+    client: str
+    examples: int
+    arrays: Arrays
+
+
+def check_layout(arrays: Arrays, like: Arrays, who: str) -> None:
+    """UpdateError naming `who` and both sides unless names, dtypes and shapes are those of `like`."""
+    for name in sorted(arrays.keys() ^ like.keys()):
+        raise UpdateError(f"{who}: array {name!r} is {'missing' if name in like else 'not expected'}")
+    for name, expected in like.items():
+        came = arrays[name]
+        if came.shape != expected.shape:
+            raise UpdateError(f"{who}: {name!r}: expected shape {expected.shape}, came {came.shape}")
+        if came.dtype != expected.dtype:
+            raise UpdateError(f"{who}: {name!r}: expected {expected.dtype}, came {came.dtype}")
+
+
+def check_contribution(contribution: Contribution, like: Arrays) -> None:
+    """UpdateError naming the client for a count below 0 or none at all, another layout, NaN or infinity."""
+    who, examples = contribution.client, contribution.examples
+    if not math.isfinite(examples) or examples < 0 or examples != int(examples):
+        raise UpdateError(f"{who}: expected a number of examples, 0 or more, came {examples!r}")
+    check_layout(contribution.arrays, like, who)
+    for name, value in contribution.arrays.items():
+        if np.issubdtype(value.dtype, np.inexact) and not np.isfinite(value).all():
+            raise UpdateError(f"{who}: {name!r}: some values are not finite")
+
+
+def size_weighted_mean(contributions: Sequence[Contribution]) -> dict[str, Array]:
+    """`w = sum_k (n_k / n) w_k` (McMahan et al., arXiv 1602.05629, algorithm 1).
+
+    Raises UpdateError as `check_contribution`, with the first contribution's layout as the expected one, and
+    NoExamplesError if all sizes are 0.
+    """
+    return weighted_mean(contributions, [contribution.examples for contribution in contributions])
+
+
+def uniform_mean(contributions: Sequence[Contribution]) -> dict[str, Array]:
+    """The mean in which all clients that have examples weigh the same; raises as `size_weighted_mean`."""
+    return weighted_mean(contributions, [int(contribution.examples > 0) for contribution in contributions])
+
+
+def weighted_mean(contributions: Sequence[Contribution], weights: Sequence[float]) -> dict[str, Array]:
+    """The mean with these weights, 0 or more and not all 0, which need not sum to 1."""
+    for contribution in contributions:
+        check_contribution(contribution, contributions[0].arrays)
+    total = math.fsum(weights)
+    if not total > 0:
+        raise NoExamplesError(f"no examples: none of {len(contributions)} clients has trained on any")
+    # A client of weight 0 is left out rather than multiplied by 0.
+    used = [(c, weight / total) for c, weight in zip(contributions, weights, strict=True) if weight > 0]
+    return {
+        name: _combine([c.arrays[name] for c, _ in used], [share for _, share in used])
+        for name in contributions[0].arrays
+    }
+
+
+def _combine(values: Sequence[Array], shares: Sequence[float]) -> Array:
+    mean = np.zeros(values[0].shape)
+    for value, share in zip(values, shares, strict=True):
+        mean += share * value.astype(np.float64)
+    dtype = values[0].dtype
+    if not np.issubdtype(dtype, np.inexact):
+        np.rint(mean, out=mean)
+    return mean.astype(dtype)
