@@ -491,6 +491,7 @@ def test_silent_connections_delay_nobody(names: Names) -> None:
         raw.close()
 
 
+@pytest.mark.slow
 def test_the_dialer_passes_by_what_isnt_the_peer(names: Names) -> None:
     """First port: somebody silent; second: a stranger's certificate; third: the peer."""
     address = free_range(3)

@@ -298,6 +298,7 @@ def test_a_normal_run(trial: Trial) -> None:
     assert bank.snapshot().bytes_sent == retailer.snapshot().bytes_received > 0
 
 
+@pytest.mark.slow
 def test_progress_is_whole_and_only_grows(trial: Trial) -> None:
     trial.prepare(trial.request(steps=40, pause=0.03))
     trial.start_both()
@@ -315,6 +316,7 @@ def test_progress_is_whole_and_only_grows(trial: Trial) -> None:
     assert 3 <= len(training) < 30, "5 a second, not one a step"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("side", ["bank", "retailer"])
 @pytest.mark.parametrize(
     ("word", "own", "peer"),
@@ -345,6 +347,7 @@ def test_a_word_stops_both_sides(
     assert other.snapshot().note == f"{stopping.name} stopped the run: {own[1]}"
 
 
+@pytest.mark.slow
 def test_sigterm_is_an_interruption(trial: Trial) -> None:
     trial.prepare(trial.request(steps=1000, pause=0.02))
     trial.start_both()
@@ -353,6 +356,7 @@ def test_sigterm_is_an_interruption(trial: Trial) -> None:
     assert trial.states()[0] == (State.INTERRUPTED, "interrupted")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("side", ["bank", "retailer"])
 def test_a_killed_peer_is_lost_by_name(trial: Trial, side: str) -> None:
     trial.prepare(trial.request(steps=1000, pause=0.02))
@@ -369,6 +373,7 @@ def test_a_killed_peer_is_lost_by_name(trial: Trial, side: str) -> None:
     assert killed.snapshot().state is State.RUNNING  # its supervisor notices
 
 
+@pytest.mark.slow
 def test_a_frozen_peer_is_a_timeout_by_name(trial: Trial) -> None:
     trial.prepare(trial.request(steps=1000, pause=0.02), silence_s=4.0)
     trial.start_both()
@@ -379,6 +384,7 @@ def test_a_frozen_peer_is_a_timeout_by_name(trial: Trial) -> None:
     assert "retailer" in trial.bank.snapshot().note
 
 
+@pytest.mark.slow
 def test_an_interrupted_run_is_taken_up_and_ends_with_the_same_bits(trial: Trial) -> None:
     trial.prepare(trial.request(steps=40, pause=0.03))
     trial.start_both()
@@ -397,6 +403,7 @@ def test_an_interrupted_run_is_taken_up_and_ends_with_the_same_bits(trial: Trial
     assert len(trial.bank.asked) > asked
 
 
+@pytest.mark.slow
 def test_a_drawn_seed_is_kept_for_the_next_attempt_and_deleted_at_the_end(trial: Trial) -> None:
     trial.prepare(trial.request(steps=40, pause=0.03), seed="")
     trial.start_both()
@@ -428,6 +435,7 @@ def _other_run(trial: Trial) -> None:
     save_spec(trial.bank.run, replace(kept, connect_s=2.0))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("spoil", "bank", "retailer"),
     [
@@ -448,6 +456,7 @@ def test_workers_that_must_not_meet(
         assert "run_committed" not in party.asked
 
 
+@pytest.mark.slow
 def test_a_run_json_with_another_digest_is_refused(trial: Trial) -> None:
     trial.prepare(trial.request(), connect_s=2.0)
     trial.change(trial.retailer, digest="00" * 32)
@@ -455,6 +464,7 @@ def test_a_run_json_with_another_digest_is_refused(trial: Trial) -> None:
     assert trial.states()[1] == (State.FAILED, "request")
 
 
+@pytest.mark.slow
 def test_the_peer_checks_the_approvals_too(trial: Trial) -> None:
     """The retailer's worker is tampered: it doesn't mind that an approval is missing.  The bank's does."""
     request = trial.request()
@@ -471,6 +481,7 @@ def test_the_peer_checks_the_approvals_too(trial: Trial) -> None:
     assert trial.bank.entries(AuditEvent.MESSAGES_RESERVED) == []
 
 
+@pytest.mark.slow
 def test_a_changed_block_ends_both(trial: Trial) -> None:
     trial.prepare(trial.request())
     (trial.retailer.folder / "store").rmdir()
@@ -478,6 +489,7 @@ def test_a_changed_block_ends_both(trial: Trial) -> None:
     assert trial.states() == ((State.FAILED, "peer_stopped:block"), (State.FAILED, "block"))
 
 
+@pytest.mark.slow
 def test_no_free_port(trial: Trial) -> None:
     host, first, last = trial.address.replace("-", ":").split(":")
     trial.prepare(trial.request(), connect_s=2.0)
@@ -501,6 +513,7 @@ def test_a_tampered_worker_is_stopped_by_its_own_gate(trial: Trial, tampered: st
     assert str(sent).startswith("3 messages")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tampered", ["unlisted", "large"])
 def test_a_worker_without_a_gate_is_stopped_by_its_peers(trial: Trial, tampered: str) -> None:
     trial.prepare(trial.request())
@@ -510,6 +523,7 @@ def test_a_worker_without_a_gate_is_stopped_by_its_peers(trial: Trial, tampered:
     assert str(dict(entry.detail)["received passive"]).startswith("3 messages")
 
 
+@pytest.mark.slow
 def test_an_unknown_error_tells_nothing(trial: Trial) -> None:
     trial.prepare(trial.request())
     trial.start_both("crash")
