@@ -7,76 +7,57 @@ digest says which request and the party says for whom.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from enum import StrEnum
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from protocols import keys
+from protocols.decision import (
+    Decision,
+    PersonDecision,
+    Role,
+    decide,
+    decision_text,
+    latest,
+    parse_decision,
+    verify_decision,
+)
 from protocols.entries import PartyEntry
 from protocols.errors import ApprovalError, ExpiredError, NotApprovedError, RequestError
 from protocols.records import (
-    canonical_json,
     check_text,
     check_types,
-    decode_record,
     decode_records,
     encode_record,
     parse_utc,
-    plain_record,
-    signing_bytes,
+    signed_form,
     utc_text,
     utf8,
 )
 from protocols.request import ComputationRequest, digest, party_named
 
+__all__ = [
+    "CLOCK_SKEW",
+    "Decision",
+    "PartyApproval",
+    "PersonDecision",
+    "Role",
+    "check_expiry",
+    "countersign",
+    "decide",
+    "decision_text",
+    "latest",
+    "parse_approvals",
+    "parse_decision",
+    "to_text",
+    "verify_all",
+    "verify_decision",
+    "verify_party_approval",
+]
+
 CLOCK_SKEW = timedelta(minutes=5)
 """How far ahead of the party's clock an approval may be dated; more would outrank a later revocation."""
-
-
-class Role(StrEnum):
-    """In which capacity a person decides."""
-
-    OWNER = "owner"
-    REVIEWER = "reviewer"
-
-
-class Decision(StrEnum):
-    """What a person decides about a request."""
-
-    APPROVE = "approve"
-    DENY = "deny"
-    REVOKE = "revoke"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PersonDecision:
-    """One person's signed decision on one digest, for one party.
-
-    `key` and `signature` are hex, `time` is UTC.
-
-    Raises ApprovalError for a malformed field and for a denial without a reason.
-    """
-
-    digest: str
-    party: str
-    person: str
-    role: Role
-    organisation: str
-    key: str
-    decision: Decision
-    reason: str
-    time: str
-    signature: str
-
-    def __post_init__(self) -> None:
-        check_types(self, ApprovalError)
-        for field in ("digest", "party", "person", "organisation"):
-            check_text(getattr(self, field), field, ApprovalError)
-        if self.reason or self.decision is Decision.DENY:
-            check_text(self.reason, "reason", ApprovalError, limit=2000, lines=True)
-        parse_utc(self.time, "time", ApprovalError)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,49 +77,6 @@ class PartyApproval:
         for field in ("digest", "party", "policy_version"):
             check_text(getattr(self, field), field, ApprovalError)
         parse_utc(self.time, "time", ApprovalError)
-
-
-def decide(
-    *,
-    digest: str,
-    party: str,
-    person: str,
-    role: Role,
-    organisation: str,
-    decision: Decision,
-    reason: str,
-    key: Ed25519PrivateKey,
-    now: datetime,
-) -> PersonDecision:
-    """The person's decision, signed with the person's key. Raises ApprovalError for a malformed field."""
-    unsigned = PersonDecision(
-        digest=digest,
-        party=party,
-        person=person,
-        role=role,
-        organisation=organisation,
-        key=keys.public_hex(key),
-        decision=decision,
-        reason=reason,
-        time=utc_text(now),
-        signature="",
-    )
-    return replace(unsigned, signature=keys.sign(key, _signed("decision", unsigned)))
-
-
-def verify_decision(decision: PersonDecision) -> None:
-    """Raises ApprovalError unless the decision is signed by the key in it and unaltered."""
-    _verify(decision.key, "decision", decision, f"the decision of {decision.person} at {decision.party}")
-
-
-def latest(decisions: Iterable[PersonDecision]) -> tuple[PersonDecision, ...]:
-    """Each person's decision that counts: the last by time; at the same moment a denial or revocation."""
-    counting: dict[str, PersonDecision] = {}
-    for decision in decisions:
-        known = counting.get(decision.key)
-        if known is None or _rank(decision) >= _rank(known):
-            counting[decision.key] = decision
-    return tuple(counting.values())
 
 
 def countersign(
@@ -179,7 +117,7 @@ def countersign(
         time=utc_text(now),
         signature="",
     )
-    return replace(unsigned, signature=keys.sign(key, _signed("approval", unsigned)))
+    return replace(unsigned, signature=keys.sign(key, signed_form("approval", unsigned, "signature")))
 
 
 def verify_party_approval(approval: PartyApproval, request: ComputationRequest) -> None:
@@ -192,7 +130,10 @@ def verify_party_approval(approval: PartyApproval, request: ComputationRequest) 
         )
     if approval.signing_key != _roster_entry(request, approval.party).signing_key:
         raise ApprovalError(f"the approval of {approval.party} is signed with another key than the roster's")
-    _verify(approval.signing_key, "approval", approval, f"the approval of {approval.party}")
+    try:
+        keys.verify(approval.signing_key, signed_form("approval", approval, "signature"), approval.signature)
+    except ApprovalError as failure:
+        raise ApprovalError(f"the approval of {approval.party} was altered after it was signed") from failure
     _check_decisions(request, approval.party, approval.decisions)
 
 
@@ -233,18 +174,6 @@ def parse_approvals(text: str) -> tuple[PartyApproval, ...]:
     return decode_records(utf8(text, ApprovalError), PartyApproval, ApprovalError)
 
 
-def decision_text(decision: PersonDecision) -> str:
-    """Canonical text of one decision; `parse_decision` reads it."""
-    return encode_record(decision).decode("utf-8")
-
-
-def parse_decision(text: str) -> PersonDecision:
-    """The decision in `text`, its signature verified. Raises ApprovalError."""
-    decision = decode_record(utf8(text, ApprovalError), PersonDecision, ApprovalError)
-    verify_decision(decision)
-    return decision
-
-
 def _check_decisions(request: ComputationRequest, party: str, decisions: tuple[PersonDecision, ...]) -> None:
     """Refuses decisions that aren't this party's people's standing approvals of this request."""
     wanted = digest(request)
@@ -269,27 +198,8 @@ def _check_decisions(request: ComputationRequest, party: str, decisions: tuple[P
         raise NotApprovedError(f"nobody at {party} has approved the request")
 
 
-def _rank(decision: PersonDecision) -> tuple[datetime, bool]:
-    return parse_utc(decision.time, "time", ApprovalError), decision.decision is not Decision.APPROVE
-
-
 def _roster_entry(request: ComputationRequest, name: str) -> PartyEntry:
     try:
         return party_named(request, name)
     except RequestError as failure:
         raise ApprovalError(str(failure)) from failure
-
-
-def _signed(purpose: str, record: PersonDecision | PartyApproval) -> bytes:
-    """The bytes under the signature: the record without its signature field."""
-    unsigned = {
-        f.name: plain_record(getattr(record, f.name)) for f in fields(record) if f.name != "signature"
-    }
-    return signing_bytes(purpose, canonical_json(unsigned))
-
-
-def _verify(key: str, purpose: str, record: PersonDecision | PartyApproval, what: str) -> None:
-    try:
-        keys.verify(key, _signed(purpose, record), record.signature)
-    except ApprovalError as failure:
-        raise ApprovalError(f"{what} was altered, or isn't signed by the key it names") from failure

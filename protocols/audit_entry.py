@@ -6,7 +6,7 @@ the log was cut off or the log rewritten.
 """
 
 import hashlib
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 
@@ -16,14 +16,12 @@ from protocols import keys
 from protocols.errors import ApprovalError, AuditError
 from protocols.records import (
     Scalar,
-    canonical_json,
     check_text,
     check_types,
     decode_record,
     encode_record,
     parse_utc,
-    plain_record,
-    signing_bytes,
+    signed_form,
     utc_text,
     utf8,
 )
@@ -155,9 +153,8 @@ def link(entry: Entry, before: Head) -> Entry:
 
 def entry_hash(entry: Entry) -> str:
     """SHA-256 (hex) over all fields of the entry but its own hash."""
-    covered = {f.name: plain_record(getattr(entry, f.name)) for f in fields(entry) if f.name != "hash"}
     try:
-        return hashlib.sha256(signing_bytes("entry", canonical_json(covered))).hexdigest()
+        return hashlib.sha256(signed_form("entry", entry, "hash")).hexdigest()
     except ValueError as failure:
         raise AuditError("detail: holds a value without a canonical form") from failure
 
@@ -165,7 +162,7 @@ def entry_hash(entry: Entry) -> str:
 def sign_head(head: Head, time: datetime, key: Ed25519PrivateKey) -> SignedHead:
     """The head under the party's signature, to be handed to the other parties."""
     unsigned = SignedHead(head=head, time=utc_text(time), key=keys.public_hex(key), signature="")
-    return replace(unsigned, signature=keys.sign(key, _signed(unsigned)))
+    return replace(unsigned, signature=keys.sign(key, signed_form("head", unsigned, "signature")))
 
 
 def verify_head(signed: SignedHead, key: str | None = None) -> None:
@@ -173,7 +170,7 @@ def verify_head(signed: SignedHead, key: str | None = None) -> None:
     if key is not None and signed.key != key:
         raise AuditError(f"the audit head of {signed.head.party} is signed with another key than expected")
     try:
-        keys.verify(signed.key, _signed(signed), signed.signature)
+        keys.verify(signed.key, signed_form("head", signed, "signature"), signed.signature)
     except ApprovalError as failure:
         raise AuditError(
             f"the audit head of {signed.head.party} was altered, or isn't signed by its key"
@@ -214,11 +211,6 @@ def torn_line(index: int) -> AuditError:
         f"entry {index} is torn: the log's last line has no end, as after a crash while writing",
         remedy="the next append sets the torn bytes aside and says so in the log",
     )
-
-
-def _signed(signed: SignedHead) -> bytes:
-    covered = {"head": plain_record(signed.head), "time": signed.time, "key": signed.key}
-    return signing_bytes("head", canonical_json(covered))
 
 
 def _check_detail(detail: tuple[tuple[str, Scalar], ...]) -> None:

@@ -70,6 +70,12 @@ def signing_bytes(purpose: str, payload: bytes) -> bytes:
     return b"fedaccord " + purpose.encode("ascii") + b" v1\n" + payload
 
 
+def signed_form(purpose: str, record: object, without: str) -> bytes:
+    """What is signed (or hashed) for a record: all its fields but `without`, which holds the result."""
+    names = [name for name in _hints(cast(Hashable, type(record))) if name != without]
+    return signing_bytes(purpose, canonical_json({n: plain_record(getattr(record, n)) for n in names}))
+
+
 def check_types(record: object, error: type[FedaccordError]) -> None:
     """Refuses a record in which a field has another type than annotated (a list for a tuple)."""
     for name, annotation in _hints(cast(Hashable, type(record))).items():

@@ -55,7 +55,8 @@ def test_a_missing_approval_is_named(given_: tuple[object, ...], missing: str) -
 
 def test_an_approval_of_another_digest_is_refused() -> None:
     with pytest.raises(
-        ApprovalError, match=f"for request {digest(OTHER)[:12]}, not for {digest(REQUEST)[:12]}"
+        ApprovalError,
+        match=f"the approval of bank is for request {digest(OTHER)[:12]}, not for {digest(REQUEST)[:12]}",
     ):
         verify_all(REQUEST, [*approvals(OTHER, PEOPLE)], NOW)
 
