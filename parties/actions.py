@@ -26,7 +26,7 @@ from parties.tasks import Task, TaskQueue
 from parties.validate import CurrentBlock
 from parties.watch import Watch
 from protocols.audit import AuditEvent, sign_head, to_text
-from protocols.errors import RequestError, RunsUsedError
+from protocols.errors import FedaccordError, RequestError
 
 TASK_SECONDS = 25.0  # longest that the steward's next_task waits
 FAILED_TASKS = {
@@ -71,23 +71,27 @@ class Actions:
         digest = check_digest(fields.text(request, "request"))
         what, argument = fields.text(request, "call"), fields.text(request, "argument", "")
         caller = fields.text(request, "caller")
+        row = self._bound(digest, caller, what)
+        actor = Actor(who=row.analyst, role="analyst", organisation=self._organisation(row), origin="syft")
+        try:
+            return self._called(digest, what, argument, actor)
+        except FedaccordError as error:
+            row = self.ledger.find(digest)
+            return refusal(error) | {"state": row.state.value, "used": row.used, "allowed": row.allowed}
+
+    def _bound(self, digest: str, caller: str, what: str) -> RequestRow:
+        """The request, when it is bound to this caller; to others it doesn't exist, and the log says who tried."""
         try:
             row = self.ledger.find(digest)
-            actor = Actor(
-                who=row.analyst, role="analyst", organisation=self._organisation(row), origin="syft"
-            )
-            if caller != row.caller:
-                error = RequestError(f"request {digest[:12]} is not known here")
-                stranger = Actor(
-                    who=f"syft key {caller[:16]}", role="analyst", organisation="unknown", origin="syft"
-                )
-                event = AuditEvent.START_REFUSED if what == "start" else AuditEvent.VIEWED
-                self.journal.refused(event, stranger, f"request {digest}", error)
-                raise error
-            return self._called(digest, what, argument, actor)
-        except RunsUsedError as error:
-            row = self.ledger.find(digest)
-            return refusal(error) | {"used": row.used, "allowed": row.allowed, "state": row.state.value}
+            if row.caller == caller:
+                return row
+            raise RequestError(f"request {digest[:12]} belongs to another caller")
+        except RequestError as error:
+            who = f"syft key {caller[:16] if caller.isalnum() else 'malformed'}"
+            stranger = Actor(who=who, role="analyst", organisation="unknown", origin="syft")
+            event = AuditEvent.START_REFUSED if what == "start" else AuditEvent.VIEWED
+            self.journal.refused(event, stranger, f"request {digest}", error)
+            raise RequestError(f"request {digest[:12]} is not known here") from error
 
     def _called(self, digest: str, what: str, argument: str, actor: Actor) -> Answer:
         if what == "start":
@@ -112,8 +116,14 @@ class Actions:
             return view
         return view | {"approval": self.reception.approval_text(digest)}
 
-    def _owner(self) -> Actor:
-        return Actor(who="owner", role="owner", organisation=self.state.organisation, origin="socket")
+    def _owner(self, request: Fields) -> Actor:
+        """Whoever works at the owner's command line; the socket answers our own user only, so the name is as given."""
+        return Actor(
+            who=fields.text(request, "person", "owner"),
+            role="owner",
+            organisation=self.state.organisation,
+            origin="socket",
+        )
 
     def requests(self, request: Fields) -> Answer:
         """All requests, for the owner."""
@@ -121,7 +131,7 @@ class Actions:
 
     def request(self, request: Fields) -> Answer:
         """One request with its papers, for the owner."""
-        return self.reception.view(_digest(request))
+        return self.reception.view(_digest(request), self._owner(request))
 
     def decide(self, request: Fields) -> Answer:
         """Takes one person's signed decision."""
@@ -136,7 +146,9 @@ class Actions:
 
     def start_run(self, request: Fields) -> Answer:
         """Starts a run for the owner, under the same checks."""
-        return self.runner.start(_digest(request), fields.text(request, "approvals", ""), self._owner())
+        return self.runner.start(
+            _digest(request), fields.text(request, "approvals", ""), self._owner(request)
+        )
 
     def status(self, request: Fields) -> Answer:
         """The owner's view of one request; waits like the analyst's when `seen` is given."""
@@ -146,7 +158,7 @@ class Actions:
 
     def cancel(self, request: Fields) -> Answer:
         """Ends a run for the owner."""
-        self.runner.cancel(_digest(request), self._owner())
+        self.runner.cancel(_digest(request), self._owner(request))
         return self.watch.view(_digest(request))
 
     def head(self, request: Fields) -> Answer:

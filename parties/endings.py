@@ -1,30 +1,56 @@
 """How a run ended, and what then stays in its folder."""
 
 import shutil
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
 from parties.private_files import write_json
 from parties.runs import RunState
-from parties.runspec import CHECKPOINTS, RESULT_FILE, SEED_FILE, TEMPORARY, Snapshot, read_snapshot
+from parties.runspec import (
+    CHECKPOINTS,
+    RESULT_FILE,
+    SEED_FILE,
+    TEMPORARY,
+    ExitCode,
+    Snapshot,
+    State,
+    read_snapshot,
+)
 
 PASSING = (CHECKPOINTS, TEMPORARY, SEED_FILE)  # what a run leaves that nobody needs after its end
 VANISHED = "worker_ended"
 """Reason of a run whose worker ended without a word."""
+PEER_REVOKED = "peer_stopped:revoked"
 
 
-def ending(snapshot: Snapshot | None, folder: Path, asked: str) -> tuple[RunState, str]:
-    """How a run ended, from the worker's last word and from what we had asked of it."""
-    state = RunState(snapshot.state.value) if snapshot is not None else RunState.RUNNING
-    if state is RunState.DONE:
-        if (folder / RESULT_FILE).exists():
-            return state, ""
-        return RunState.FAILED, "internal"
-    if asked in ("cancel", "revoke"):
-        return (RunState.CANCELLED, "cancelled") if asked == "cancel" else (RunState.REVOKED, "revoked")
-    if snapshot is None or state is RunState.RUNNING:
-        return RunState.INTERRUPTED, "interrupted" if asked == "stop" else VANISHED
-    return state, snapshot.reason
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunEnd:
+    """How a run ended; `logged` when the worker lived to write that into the audit log itself."""
+
+    state: RunState
+    reason: str
+    logged: bool
+
+
+def run_end(snapshot: Snapshot | None, folder: Path, asked: str, status: int | None) -> RunEnd:
+    """How a run ended, from its worker's last word and exit status (None: unknown) and from what we asked of it."""
+    spoke = (
+        snapshot is not None
+        and snapshot.state is not State.RUNNING
+        and (status is None or status in set(ExitCode))
+    )
+    if snapshot is not None and spoke:
+        if snapshot.state is State.DONE and not (folder / RESULT_FILE).exists():
+            return RunEnd(state=RunState.FAILED, reason="internal", logged=False)
+        return RunEnd(state=RunState(snapshot.state.value), reason=snapshot.reason, logged=True)
+    if asked == "cancel":
+        return RunEnd(state=RunState.CANCELLED, reason="cancelled", logged=False)
+    if asked == "revoke":
+        return RunEnd(state=RunState.REVOKED, reason="revoked", logged=False)
+    return RunEnd(
+        state=RunState.INTERRUPTED, reason="interrupted" if asked == "stop" else VANISHED, logged=False
+    )
 
 
 def delete_passing(folder: Path) -> tuple[str, ...]:

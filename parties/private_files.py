@@ -92,7 +92,7 @@ def read_toml(path: Path) -> dict[str, object]:
 
 
 def toml_text(tables: Mapping[str, Mapping[str, Scalar | Sequence[str]]], comment: str = "") -> str:
-    """TOML text of tables of scalars and lists of texts (all that we write); a table named "" comes first, without a heading."""
+    """TOML text of tables of scalars and lists of texts (all that we write); table "" is first, without a heading."""
     lines = [f"# {line}" for line in comment.splitlines()]
     for name, table in tables.items():
         lines += ["", f"[{name}]"] if name else []

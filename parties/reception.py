@@ -1,5 +1,6 @@
 """What comes in at a party before a run: requests through syft, and decisions of its own people."""
 
+import threading
 from collections.abc import Callable
 from datetime import datetime
 
@@ -9,7 +10,7 @@ from parties.accounts import Accounts
 from parties.documents import Documents
 from parties.journal import Actor, Journal
 from parties.people import find_person, read_people
-from parties.policy import missing, read_policy, violations
+from parties.policy import counting, missing, read_policy, violations
 from parties.runs import Ledger, RequestRow, RunState
 from parties.state import State
 from parties.tasks import TaskQueue
@@ -63,6 +64,7 @@ class Reception:
         self._stop = stop
         self._now = now
         self._documents = Documents(state.folder)
+        self._deciding = threading.Lock()
         self._foreign: list[dict[str, str]] = []
 
     def ingest(self, signed_text: str, caller: str, email: str) -> RequestRow:
@@ -114,6 +116,10 @@ class Reception:
         analyst; further what `countersign` raises, and ApprovalError when the request is laxer than our policy.
         """
         decision = parse_decision(decision_text)
+        with self._deciding:  # papers are numbered, and two last decisions must not both countersign
+            return self._take(decision)
+
+    def _take(self, decision: PersonDecision) -> RequestRow:
         actor = Actor(
             who=decision.person, role=decision.role.value, organisation=decision.organisation, origin="socket"
         )
@@ -165,7 +171,8 @@ class Reception:
         if row.state is not RunState.PENDING or self.missing(digest):
             return
         policy = read_policy(self._state.folder)
-        decisions = self._documents.decisions(digest)
+        people = read_people(self._state.folder)
+        decisions = counting(request, people, self._documents.decisions(digest))
         approval = countersign(request, self._state.name, decisions, policy.version, self._now(), self._key)
         self._documents.save_approval(approval)
         self._journal.ok(
@@ -220,14 +227,10 @@ class Reception:
             "changed": row.changed,
         }
 
-    def view(self, digest: str) -> dict[str, object]:
+    def view(self, digest: str, actor: Actor) -> dict[str, object]:
         """One request with its signed text, what is missing, our decisions and problems in syft; reading is logged."""
         row = self._ledger.find(digest)
-        self._journal.ok(
-            AuditEvent.VIEWED,
-            Actor(who="owner", role="owner", organisation=self._state.organisation, origin="socket"),
-            f"request {digest}",
-        )
+        self._journal.ok(AuditEvent.VIEWED, actor, f"request {digest}")
         return self._line(row) | {
             "signed": self._documents.signed_text(digest),
             "missing": list(self.missing(digest)) if row.state is RunState.PENDING else [],

@@ -7,7 +7,7 @@ from datetime import datetime
 from pathlib import Path
 
 from parties.documents import Documents
-from parties.endings import delete_passing, ending, mark_withdrawn
+from parties.endings import PEER_REVOKED, delete_passing, mark_withdrawn, run_end
 from parties.journal import Actor, Journal
 from parties.people import read_people
 from parties.policy import read_policy
@@ -165,13 +165,15 @@ class Runner:
             raise StateError(f"request {digest[:12]} is {row.state}: nothing runs")
         if row.state is RunState.RUNNING:
             self._journal.ok(AuditEvent.RUN_CANCELLED, actor, f"request {digest}", run=row.run, phase="asked")
-            worker = self._workers.tell(digest, "cancel")
+            with self._starting:  # not between a reservation and its spawn
+                worker = self._workers.tell(digest, "cancel")
             if worker is not None:
                 worker.ended.wait(OLD_WORKER_SECONDS)
 
     def stop(self, digest: str, reason: str) -> None:
         """After a revocation: stops the worker, deletes what passes, and marks the models of all runs."""
-        worker = self._workers.tell(digest, "revoke")
+        with self._starting:  # a start that was let through before must have its worker by now
+            worker = self._workers.tell(digest, "revoke")
         for folder in sorted(self._state.runs.glob(f"{digest}-*")):
             mark_withdrawn(folder, self._state.name, reason, self._now())
             if worker is None or folder != worker.folder:
@@ -219,22 +221,27 @@ class Runner:
         """Writes the end of a run whose worker is gone: ledger, log, and what must not stay."""
         folder = run_folder(self._state.runs, digest, run)
         snapshot = read_snapshot(folder)
-        state, reason = ending(snapshot, folder, asked)
+        end = run_end(snapshot, folder, asked, status)
         sent = snapshot is not None and snapshot.bytes_sent > 0
-        self._ledger.finish(digest, run, state, reason, self._now(), committed=sent or state is RunState.DONE)
-        state = self._ledger.find(digest).state
-        self._journal.ok(
-            EVENTS[state],
-            self._journal.itself,
-            f"request {digest}",
-            run=run,
-            state=state.value,
-            reason=reason or "none",
-            exit=-1 if status is None else status,
-            bytes_sent=snapshot.bytes_sent if snapshot else 0,
+        self._ledger.finish(
+            digest, run, end.state, end.reason, self._now(), committed=sent or end.state is RunState.DONE
         )
-        if state in (RunState.DONE, RunState.CANCELLED, RunState.REVOKED):
+        if end.reason == PEER_REVOKED:
+            mark_withdrawn(folder, self._peers(digest), end.reason, self._now())
+        if not end.logged:
+            detail = {
+                "run": run,
+                "state": end.state.value,
+                "reason": end.reason,
+                "exit": -1 if status is None else status,
+            }
+            self._journal.ok(EVENTS[end.state], self._journal.itself, f"request {digest}", **detail)
+        if self._ledger.find(digest).state in (RunState.DONE, RunState.CANCELLED, RunState.REVOKED):
             self._tidy(digest, folder)
+
+    def _peers(self, digest: str) -> str:
+        parties = self._documents.request(digest).request.parties
+        return " or ".join(entry.name for entry in parties if entry.name != self._state.name)
 
     def _tidy(self, digest: str, folder: Path) -> None:
         """Deletes checkpoints, temporary material and the private seed of an ended run, and logs that it did."""

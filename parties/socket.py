@@ -56,17 +56,24 @@ def call(state_folder: Path, request: Mapping[str, object], timeout: float = 30.
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
             connection.settimeout(timeout)
-            with _reachable(state_folder) as path:
-                connection.connect(path)
+            _connect(connection, state_folder)
             connection.sendall(line)
             answer = _read_line(connection, end)
     except TimeoutError as error:
         raise StateError(f"the supervisor of {state_folder} didn't answer within {timeout:g} s") from error
     except OSError as error:
-        raise StateError(
-            f"no supervisor runs for {state_folder}", remedy=f"fedaccord serve --state {state_folder}"
-        ) from error
+        raise StateError(f"the supervisor of {state_folder} went away: {error.strerror}") from error
     return _object(answer)
+
+
+def _connect(connection: socket.socket, folder: Path) -> None:
+    try:
+        with _reachable(folder) as path:
+            connection.connect(path)
+    except (FileNotFoundError, NotADirectoryError, ConnectionRefusedError) as error:
+        raise StateError(
+            f"no supervisor runs for {folder}", remedy=f"fedaccord serve --state {folder}"
+        ) from error
 
 
 def _read_line(connection: socket.socket, end: float) -> bytes:
@@ -173,10 +180,12 @@ class SocketServer:
 
     def _answer(self, connection: socket.socket) -> bytes:
         try:
-            if _peer_uid(connection) != os.getuid():
+            line = _read_line(connection, time.monotonic() + READ_SECONDS)
+            if (
+                _peer_uid(connection) != os.getuid()
+            ):  # after reading, else the answer is lost with what is unread
                 raise ProtocolError("only the owner's own processes are answered")
-            request = _object(_read_line(connection, time.monotonic() + READ_SECONDS))
-            answer = {"ok": True, **self._handler(request)}
+            answer = {"ok": True, **self._handler(_object(line))}
             line = json.dumps(answer, allow_nan=False).encode()
             if len(line) >= LINE_LIMIT:
                 raise ProtocolError("the answer is too large")

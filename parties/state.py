@@ -9,7 +9,6 @@ blocks/         the store's feature blocks                                      
 secrets.json    syft's server key and root password; syft/ its database and blobs
 """
 
-import os
 import secrets
 import tempfile
 import uuid
@@ -199,7 +198,6 @@ def _create(
     folder: Path, *, kind: str, name: str, organisation: str, address: str, host: str, port: int
 ) -> Path:
     check_name(name)
-    os.umask(0o077)
     if folder.exists() and any(folder.iterdir()):
         raise StateError(
             f"{folder} is not empty", remedy="choose a new folder; an existing state is never overwritten"

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from parties.private_files import make_private_folder, sync_folder, write_private
-from parties.runspec import PROGRESS_FILE, RunSpec, save_spec
+from parties.runspec import RunSpec, save_spec
 from protocols.errors import StateError
 
 WORKER_COMMAND = (sys.executable, "-P", "-m", "parties.worker")
@@ -57,7 +57,6 @@ def prepare_folder(folder: Path, spec: RunSpec, *, resumed: bool) -> None:
     An older attempt that never sent a message leaves nothing that is taken up again.
     """
     if resumed and folder.is_dir():
-        (folder / PROGRESS_FILE).unlink(missing_ok=True)
         save_spec(folder, spec)
         return
     if folder.exists():

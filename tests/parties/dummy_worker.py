@@ -1,7 +1,8 @@
-"""A worker without a protocol: `python dummy_worker.py BEHAVIOUR RUNFOLDER`; tells what the supervisor has to deal with.
+"""A worker without a protocol: `python dummy_worker.py BEHAVIOUR RUNFOLDER`, as the supervisor has to bear with.
 
 quick: one message, a result, DONE.        steps: works until told to stop.      unmet: FAILED before its first message.
-vanish: one message, then gone at once.    stubborn: ignores every word.         resume: steps at first, quick when taken up.
+vanish: one message, then gone at once.    stubborn: ignores every word.
+resume: like steps at first, like quick when it is taken up.
 """
 
 import os

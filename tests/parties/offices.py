@@ -1,5 +1,8 @@
 """Two parties and an analyst with real state folders, and the request that they work on; no syft, no data."""
 
+import contextlib
+import shutil
+import socket
 import sys
 import time
 from collections.abc import Callable
@@ -11,7 +14,7 @@ from typing import TypeVar
 from parties.cards import card_fingerprint, card_text
 from parties.people import Person, find_person
 from parties.socket import call
-from parties.state import State, init_analyst, init_party
+from parties.state import State, init_analyst, init_party, open_state
 from parties.supervisor import Options, Supervisor
 from protocols import keys
 from protocols.approval import Decision, PartyApproval, Role, countersign, decide, decision_text, to_text
@@ -197,8 +200,20 @@ def introduce(to: State, *others: State) -> None:
         to.address_book().add_peer(card_text(card), card_fingerprint(card))
 
 
-def make_offices(folder: Path, port: int) -> Offices:
-    address = f"127.0.0.1:{port}-{port + 3}"
+def free_ports(count: int = 4) -> int:
+    """The first of `count` neighbouring ports that are free just now."""
+    while True:
+        with contextlib.ExitStack() as held:
+            first = held.enter_context(socket.create_server(("127.0.0.1", 0))).getsockname()[1]
+            with contextlib.suppress(OSError, OverflowError):
+                for port in range(first + 1, first + count):
+                    held.enter_context(socket.create_server(("127.0.0.1", port)))
+                return int(first)
+
+
+def make_offices(folder: Path) -> Offices:
+    first = free_ports()
+    address = f"127.0.0.1:{first}-{first + 3}"
     bank = init_party(
         folder / "bank", name="bank", organisation="Example Bank", address=address, passphrase=PASSPHRASE
     )
@@ -206,6 +221,16 @@ def make_offices(folder: Path, port: int) -> Offices:
     ana = init_analyst(folder / "ana", name="ana", organisation="Example Lab")
     introduce(bank, shop, ana)
     introduce(shop, bank, ana)
+    return Offices(bank=bank, shop=shop, ana=ana)
+
+
+def copied(offices: Offices, folder: Path) -> Offices:
+    """The same parties in folders of their own: a state folder can be moved, and making keys and cards takes time."""
+    states = []
+    for state in (offices.bank, offices.shop, offices.ana):
+        shutil.copytree(state.folder, folder / state.name)
+        states.append(open_state(folder / state.name, test_mode=True))
+    bank, shop, ana = states
     return Offices(bank=bank, shop=shop, ana=ana)
 
 

@@ -26,7 +26,7 @@ from .offices import Offices, make_offices
 
 @pytest.fixture
 def offices(tmp_path: Path) -> Offices:
-    return make_offices(tmp_path, 7410)
+    return make_offices(tmp_path)
 
 
 def approve(

@@ -144,7 +144,7 @@ def test_a_malformed_card_is_refused(text: str) -> None:
 
 
 def test_the_roster_must_be_as_in_the_address_book(tmp_path: Path) -> None:
-    offices = make_offices(tmp_path, 7400)
+    offices = make_offices(tmp_path)
     book = offices.bank.address_book()
     request = offices.request()
     assert book.check_roster(request).role == "active"
