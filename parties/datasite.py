@@ -1,8 +1,9 @@
 """PySyft behind one module: nothing else imports syft, and no safety property rests on it.
 
-`application` is the server's side, `SyftDesk` the owner's account on it (used by the steward), `SyftDatasite` an
-analyst's. `check` reads a code request in every field that syft lets an analyst choose and compares it with the shim.
-syft is imported inside functions: it takes 4 seconds and reads its environment while it is imported.
+`application` is the server's side, `SyftDatasite` an analyst's account on it; the owner's account, `parties.syft_desk`,
+is built on the functions here. `check` reads a code request in every field that syft lets an analyst choose, and
+compares it with the shim. syft is imported inside functions: that takes 4 seconds, and syft reads its environment
+meanwhile.
 """
 
 import contextlib
@@ -10,13 +11,13 @@ import inspect
 import io
 import warnings
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeAlias, TypeVar
 
 from parties.access import Datasite, Decision, Standing, not_approved
 from parties.launcher import launch
 from parties.publication import Publication, description, parse_description
 from parties.shim import ARGUMENTS, EXECUTION_LIMIT, digest_of, function_name, source
-from parties.steward import CodeRequest, Examination
+from parties.steward import Examination
 from parties.submission import CONSTANT, FREE, Policies, Rule, Submission, differences, expected, unique_name
 from protocols.errors import DatasiteError, FedaccordError
 
@@ -25,15 +26,35 @@ if TYPE_CHECKING:
     from syft.client.datasite_client import DatasiteClient
     from syft.server.server import Server
     from syft.service.code.user_code import SubmitUserCode, UserCode
+    from syft.service.dataset.dataset import CreateDataset
     from syft.service.policy.policy import InputPolicy, OutputPolicy, PolicyRule
     from syft.service.request.request import Request
+    from syft.types.uid import UID
 
-__all__ = ["Datasite", "SyftDatasite", "SyftDesk", "application", "build", "check", "connect", "launch"]
+__all__ = [
+    "Client",
+    "Datasite",
+    "SyftDatasite",
+    "application",
+    "as_datasite_error",
+    "build",
+    "check",
+    "check_closed",
+    "connect",
+    "dataset_of",
+    "examine",
+    "launch",
+    "log_in",
+    "translated",
+    "uid_of",
+]
 
 FOREIGN = "no single approval of a code"
-UNREADABLE = "syft can't show this request"
 NOT_APPROVED = "Code status on server"
 """In syft's text of a refused call of a code that is pending or denied."""
+
+Client: TypeAlias = "DatasiteClient"
+"""A logged-in syft client, for those who only hand it on."""
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -259,18 +280,18 @@ def _quiet() -> Iterator[None]:
         yield
 
 
-def _translated(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P], R]:
+def translated(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P], R]:
     """The method, with syft's and the network's exceptions turned into DatasiteError."""
 
     def wrapper(self: S, /, *args: P.args, **kwargs: P.kwargs) -> R:
-        with _as_datasite_error():
+        with as_datasite_error():
             return method(self, *args, **kwargs)
 
     return wrapper
 
 
 @contextlib.contextmanager
-def _as_datasite_error() -> Iterator[None]:
+def as_datasite_error() -> Iterator[None]:
     import requests
     from syft.types.errors import SyftException
 
@@ -293,7 +314,7 @@ def log_in(url: str, email: str, password: str) -> "DatasiteClient":
     address, port = _address(url)
     with _quiet():
         import syft as sy
-    with _as_datasite_error(), _quiet():
+    with as_datasite_error(), _quiet():
         return sy.login(url=address, port=port, email=email, password=password)
 
 
@@ -304,72 +325,21 @@ def _address(url: str) -> tuple[str, int]:
     return address, int(port)
 
 
-class SyftDesk:
-    """The owner's account on the party's own server: the `Desk` that the steward works at."""
-
-    def __init__(self, client: "DatasiteClient") -> None:
-        self._client = client
-
-    @_translated
-    def requests(self) -> tuple[CodeRequest, ...]:
-        """All requests, newest first; one call, since syft's own status would cost several per request."""
-        return tuple(
-            CodeRequest(
-                uid=request.id.to_string(),
-                caller=str(request.requesting_user_verify_key),
-                email=str(request.requesting_user_email),
-                pending=not request.history,
-            )
-            for request in self._client.api.services.request.get_all()
-        )
-
-    def examine(self, uid: str) -> Examination:
-        """The request compared with the shim; what can't be read is foreign, and never stops the steward."""
-        try:
-            with _as_datasite_error():
-                return examine(self._client.api.services.request.get_by_uid(_uid(uid)), self._client)
-        except (AttributeError, TypeError, ValueError, KeyError, SyntaxError) as error:
-            problem = f"{UNREADABLE}: {type(error).__name__}"
-            return Examination(name="", signed="", digest="", problems=(problem,))
-
-    @_translated
-    def approve(self, uid: str) -> None:
-        """Approves the request."""
-        self._client.api.services.request.apply(_uid(uid))
-
-    @_translated
-    def deny(self, uid: str, reason: str) -> None:
-        """Denies the request, before or after an approval."""
-        self._client.api.services.request.undo(uid=_uid(uid), reason=reason)
-
-    @_translated
-    def publish(self, publication: Publication) -> None:
-        """Makes the dataset: the asset's data is the commitment alone, its mock the mock rows."""
-        import pandas as pd
-        import syft as sy
-
-        text = description(publication)
-        for dataset in self._client.api.services.dataset.get_all():
-            if dataset.name == publication.name:
-                if dataset.description is not None and dataset.description.text == text:
-                    return
-                self._client.api.services.dataset.delete(uid=dataset.id)
-        handle = pd.DataFrame({"commitment": [publication.schema.commitment]})
-        asset = sy.Asset(name=publication.name, data=handle, mock=publication.mock, mock_is_real=False)
-        self._client.upload_dataset(sy.Dataset(name=publication.name, description=text, asset_list=[asset]))
-
-    @_translated
-    def add_user(self, email: str, name: str, password: str) -> None:
-        """Makes an analyst's account without the right to run anything on mocks."""
-        if any(user.email == email for user in self._client.api.services.user.get_all()):
-            return
-        self._client.register(name=name, email=email, password=password, password_verify=password)
-
-
-def _uid(text: str) -> object:
+def uid_of(text: str) -> "UID":
+    """syft's id of its text form; ValueError when it is none."""
     from syft.types.uid import UID
 
     return UID.from_string(text)
+
+
+def dataset_of(publication: Publication) -> "CreateDataset":
+    """The syft dataset of a publication: its one asset's data is the commitment alone, the mock the mock rows."""
+    import pandas as pd
+    import syft as sy
+
+    handle = pd.DataFrame({"commitment": [publication.schema.commitment]})
+    asset = sy.Asset(name=publication.name, data=handle, mock=publication.mock, mock_is_real=False)
+    return sy.Dataset(name=publication.name, description=description(publication), asset_list=[asset])
 
 
 def connect(url: str, email: str, password: str) -> "SyftDatasite":
@@ -388,7 +358,7 @@ class SyftDatasite:
         """The datasite's own name."""
         return str(self._client.name)
 
-    @_translated
+    @translated
     def datasets(self) -> tuple[Publication, ...]:
         """The published blocks by name; DatasiteError when one isn't described as ours are."""
         found = []
@@ -397,7 +367,7 @@ class SyftDatasite:
             found.append(parse_description(dataset.description.text, asset.mock))
         return tuple(sorted(found, key=lambda each: each.name))
 
-    @_translated
+    @translated
     def submit(self, signed: str) -> str:
         """Submits the shim, once; gives back the request's digest."""
         digest = digest_of(signed)
@@ -407,7 +377,7 @@ class SyftDatasite:
                 self._client.refresh()
         return digest
 
-    @_translated
+    @translated
     def decision(self, digest: str) -> Decision:
         """How the request stands here, from the status of its code."""
         code = self._code(digest)
@@ -419,7 +389,7 @@ class SyftDatasite:
                 return Decision(standing=Standing(decided.status.value), reason=decided.reason or "")
         return Decision(standing=Standing.PENDING)
 
-    @_translated
+    @translated
     def call(self, digest: str, action: str, argument: str = "") -> dict[str, object]:
         """One blocking call of the approved shim."""
         from syft.types.errors import SyftException

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import uvicorn
 
-from parties.datasite import SyftDesk, application, check_closed, log_in
+from parties.datasite import application, check_closed, log_in
 from parties.launcher import SECRETS, bind, ready_path, server_environment
 from parties.private_files import write_json
 from parties.publication import Publication
@@ -23,6 +23,7 @@ from parties.socket import call as call_supervisor
 from parties.state import State, open_state
 from parties.steward import Steward
 from parties.store import Store
+from parties.syft_desk import SyftDesk
 
 GRACE_SECONDS = 3
 """What a waiting long poll gets when the server stops."""

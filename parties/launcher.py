@@ -18,7 +18,7 @@ from parties.state import State
 from protocols.errors import DatasiteError, PortInUse
 
 SECRETS = ("SERVER_PRIVATE_KEY", "DEFAULT_ROOT_PASSWORD")
-START_SECONDS = 60.0
+START_SECONDS = 120.0
 STOP_SECONDS = 8.0
 """Longer than the 3 seconds that a waiting long poll gets, plus the hard end after it."""
 INHERITED = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "PYTHONPATH", "VIRTUAL_ENV", "COVERAGE_PROCESS_START")
