@@ -88,11 +88,9 @@ def weighted_mean(contributions: Sequence[Contribution], weights: Sequence[float
     total = math.fsum(weights)
     if not total > 0:
         raise NoExamplesError(f"no examples: none of {len(contributions)} clients has trained on any")
-    # A client of weight 0 is left out rather than multiplied by 0.
-    used = [(c, weight / total) for c, weight in zip(contributions, weights, strict=True) if weight > 0]
+    shares = [weight / total for weight in weights]
     return {
-        name: _combine([c.arrays[name] for c, _ in used], [share for _, share in used])
-        for name in contributions[0].arrays
+        name: _combine([c.arrays[name] for c in contributions], shares) for name in contributions[0].arrays
     }
 
 

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from horizontal import fedavg
 from horizontal.fedavg import FedAvgConfig, Weighting
 from horizontal.local import Examples, model_arrays
-from horizontal.messages import KINDS
+from horizontal.messages import KINDS, Broadcast
 from horizontal.rounds import AGGREGATOR, RoundError
 from protocols.disclosure import releasable
 from protocols.errors import ConfigError
@@ -128,6 +128,13 @@ def test_equal_seeds_give_equal_bits_and_others_do_not() -> None:
     assert torch.equal(runs[0], runs[1])
     assert not torch.equal(runs[0], runs[2])
     assert torch.equal(flat(model), before)  # left as it was
+
+
+def test_each_round_has_its_own_order_and_nothing_of_the_round_before() -> None:
+    work = fedavg.client_work(deep(), CLIENTS["client-1"], FedAvgConfig(batch=8), injected(0, "client-1"))
+    first, second, again = (work(Broadcast.of(number, model_arrays(deep()))) for number in (1, 2, 1))
+    assert again == first
+    assert second.packed != first.packed
 
 
 def test_simulation_equals_the_programs_with_models_of_their_own() -> None:
