@@ -26,27 +26,8 @@ Resume: TypeAlias = Mapping[str, NDArray[np.generic]] | None
 """The state of a checkpoint that a program goes on from, or None: from the beginning."""
 ROOT = Path(__file__).resolve().parent.parent
 # What decides what a run computes and what leaves: an edit of it voids approvals; one of the CLI doesn't.
-DIGESTED_PACKAGES = ("protocols", "vertical", "horizontal")
-DIGESTED_FILES = (
-    "parties/block.py",
-    "parties/catalog.py",
-    "parties/checkpoints.py",
-    "parties/connect.py",
-    "parties/csv_text.py",
-    "parties/drive.py",
-    "parties/handshake.py",
-    "parties/link.py",
-    "parties/parquet_file.py",
-    "parties/rendezvous.py",
-    "parties/runspec.py",
-    "parties/stopping.py",
-    "parties/store.py",
-    "parties/subject_key.py",
-    "parties/tls_identity.py",
-    "parties/tls_link.py",
-    "parties/worker.py",
-    "parties/worker_tools.py",
-)
+DIGESTED_FOLDERS = ("protocols", "vertical", "horizontal", "parties/blocks", "parties/links", "parties/work")
+DIGESTED_FILES = ("parties/catalog.py",)
 
 
 class Settings(Protocol):
@@ -106,7 +87,7 @@ def code_digest() -> str:
 
     Read once per process: a worker computes it before it opens data.
     """
-    files = [path for package in DIGESTED_PACKAGES for path in (ROOT / package).rglob("*.py")]
+    files = [path for folder in DIGESTED_FOLDERS for path in (ROOT / folder).rglob("*.py")]
     files += [ROOT / name for name in DIGESTED_FILES]
     total = hashlib.sha256()
     for path in sorted(files):

@@ -5,7 +5,11 @@ from typing import Annotated
 
 import typer
 
-from parties import cli_audit, cli_demo, cli_owner, cli_request, cli_review
+from parties.commands import audit as cli_audit
+from parties.commands import demo as cli_demo
+from parties.commands import owner as cli_owner
+from parties.commands import request as cli_request
+from parties.commands import review as cli_review
 from protocols.errors import FedaccordError
 
 app = typer.Typer(

@@ -1,9 +1,9 @@
 """PySyft behind one module: nothing else imports syft, and no safety property rests on it.
 
-`application` is the server's side, `SyftDatasite` an analyst's account on it; the owner's account, `parties.syft_desk`,
-is built on the functions here. `check` reads a code request in every field that syft lets an analyst choose, and
-compares it with the shim. syft is imported inside functions: that takes 4 seconds, and syft reads its environment
-meanwhile.
+`application` is the server's side, `SyftDatasite` an analyst's account on it; the owner's account,
+`parties.syft_side.syft_desk`, is built on the functions here. `check` reads a code request in every field that syft
+lets an analyst choose, and compares it with the shim. syft is imported inside functions: that takes 4 seconds, and
+syft reads its environment meanwhile.
 """
 
 import contextlib
@@ -13,12 +13,21 @@ import warnings
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeAlias, TypeVar
 
-from parties.access import Datasite, Decision, Standing, not_approved
-from parties.launcher import launch
-from parties.publication import Publication, description, parse_description
 from parties.shim import ARGUMENTS, EXECUTION_LIMIT, digest_of, function_name, source
-from parties.steward import Examination
-from parties.submission import CONSTANT, FREE, Policies, Rule, Submission, differences, expected, unique_name
+from parties.syft_side.access import Datasite, Decision, Standing, not_approved
+from parties.syft_side.launcher import launch
+from parties.syft_side.publication import Publication, description, parse_description
+from parties.syft_side.steward import Examination
+from parties.syft_side.submission import (
+    CONSTANT,
+    FREE,
+    Policies,
+    Rule,
+    Submission,
+    differences,
+    expected,
+    unique_name,
+)
 from protocols.errors import DatasiteError, FedaccordError
 
 if TYPE_CHECKING:

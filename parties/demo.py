@@ -13,10 +13,6 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from parties import analyst
-from parties.access import Datasite
-from parties.auditing import verify_log, write_peer_heads
-from parties.cards import card_fingerprint
 from parties.demo_data import People, people
 from parties.demo_report import Finished, result_document, summary, write_report
 from parties.demo_setup import (
@@ -33,15 +29,19 @@ from parties.demo_setup import (
 )
 from parties.demo_sites import served, wait_for, wait_until_ready
 from parties.demo_twin import Twin, run_twin, same_bits
-from parties.owner import add_user
-from parties.plan import Offer, read_plan
-from parties.private_files import read_json
-from parties.progress_lines import printed_progress
-from parties.rehearse import rehearse
-from parties.requesting import follow, rehearsal_text
-from parties.reviewing import find_digest, page, record
-from parties.runspec import ARTIFACTS_FILE, RESULT_FILE
-from parties.state import State
+from parties.home.cards import card_fingerprint
+from parties.home.private_files import read_json
+from parties.home.state import State
+from parties.roles import analyst
+from parties.roles.auditing import verify_log, write_peer_heads
+from parties.roles.owner import add_user
+from parties.roles.plan import Offer, read_plan
+from parties.roles.progress_lines import printed_progress
+from parties.roles.rehearse import rehearse
+from parties.roles.requesting import follow, rehearsal_text
+from parties.roles.reviewing import find_digest, page, record
+from parties.syft_side.access import Datasite
+from parties.work.runspec import ARTIFACTS_FILE, RESULT_FILE
 from protocols.approval import Decision
 from protocols.errors import DatasiteError, NotApprovedError
 from protocols.request import ComputationRequest

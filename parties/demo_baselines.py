@@ -54,7 +54,15 @@ def logistic_regression(joined: Joined, seed: int) -> Score:
     """Logistic regression on the aligned training people, its C chosen by five-fold cross-validation on them."""
     from sklearn.linear_model import LogisticRegressionCV
 
-    model = LogisticRegressionCV(Cs=10, cv=5, scoring="roc_auc", max_iter=2000, random_state=seed)
+    model = LogisticRegressionCV(
+        Cs=10,
+        cv=5,
+        scoring="roc_auc",
+        max_iter=2000,
+        random_state=seed,
+        l1_ratios=(0.0,),
+        use_legacy_attributes=False,
+    )
     return _fitted(model, joined, joined.who.aligned)
 
 

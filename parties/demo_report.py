@@ -174,7 +174,8 @@ def _curve(report: Mapping[str, Json]) -> tuple[tuple[int, float], ...]:
 
 def _groups(finished: Finished) -> dict[str, int | str]:
     bank, retailer = finished.reports[BANK]["groups"], finished.reports[RETAILER]["groups"]
-    assert isinstance(bank, Mapping) and isinstance(retailer, Mapping)
+    assert isinstance(bank, Mapping)
+    assert isinstance(retailer, Mapping)
     return {
         "aligned, training": _number(bank["aligned_train"]),
         "bank only, training": _number(bank["active_only"]),
@@ -201,6 +202,6 @@ def _notes(finished: Finished) -> tuple[str, ...]:
         "Seeds after the first run as twins in one process. The first seed's twin gave the same bits as the "
         "datasites: " + ("yes." if finished.same_as_twin else "NO."),
         "Settings were chosen on validation folds of the training people; the test people were read once.",
-        "The private seeds were injected so that runs can be compared; a real run draws them from the operating system.",
+        "The private seeds were injected to compare runs; a real run draws them from the operating system.",
         "Data: Adult (census income), which holds protected attributes such as sex, race and age.",
     )

@@ -9,13 +9,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from parties.block import BlockSpec
-from parties.cards import card_fingerprint
+from parties.blocks.block import BlockSpec
 from parties.demo_data import BANK_COLUMNS, LABEL, RETAILER_COLUMNS, SPLIT, SUBJECT_KEY, People, write_csv
 from parties.demo_sites import free_ports, free_range
-from parties.owner import add_block, add_peer
-from parties.private_files import toml_text, write_private
-from parties.state import State, init_analyst, init_party
+from parties.home.cards import card_fingerprint
+from parties.home.private_files import toml_text, write_private
+from parties.home.state import State, init_analyst, init_party
+from parties.roles.owner import add_block, add_peer
 from protocols.errors import StateError
 
 MARK = ".fedaccord-demo"
@@ -26,7 +26,18 @@ ROLES: Mapping[str, str] = {BANK: "active", RETAILER: "passive"}
 BLOCK = "customers"
 # Chosen on validation folds of the training people by `python -m benchmarks.choose_demo_settings`; the test people were
 # not read for it.
-SETTINGS: Mapping[str, str | int | float | bool] = {}
+SETTINGS: Mapping[str, str | int | float | bool] = {
+    "d": 8,
+    "steps": 200,
+    "input_noise": 0.4,
+    "threshold_joint": 0.9,
+    "threshold_active": 0.8,
+    "threshold_passive": 0.8,
+    "pseudo_from": 60,
+    "pseudo_ramp": 60,
+    "memory_pool": 128,
+    "baseline_steps": 200,
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +88,7 @@ def prepare_files(folder: Path, who: People) -> str:
     bank, retailer = write_csv(who, folder / "data")
     plan = folder / "plan.toml"
     write_private(plan, plan_text(who, aligned=len(who.aligned)))
-    return f"bank's file      {bank}\nretailer's file  {retailer}\nanalyst's plan   {plan}\nthe README shows how to go on"
+    return f"bank's file      {bank}\nretailer's file  {retailer}\nanalyst's plan   {plan}\nsee README"
 
 
 def parameters(who: People, *, aligned: int) -> dict[str, str | int | float | bool]:

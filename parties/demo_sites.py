@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from parties.launcher import ready_path
-from parties.state import State
+from parties.home.state import State
+from parties.syft_side.launcher import ready_path
 from protocols.errors import DatasiteError, FedaccordError
 
 READY_SECONDS = 90.0
@@ -84,7 +84,7 @@ def wait_until_ready(processes: dict[str, subprocess.Popen[bytes]], states: dict
 
 
 def wait_for(what: str, attempt: Callable[[], bool], seconds: float = 60.0) -> None:
-    """Returns when `attempt` says True. DatasiteError naming what was waited for, with the last error, after `seconds`."""
+    """Returns when `attempt` says True; DatasiteError naming what was waited for after `seconds`."""
     end = time.monotonic() + seconds
     last: FedaccordError | None = None
     while time.monotonic() < end:

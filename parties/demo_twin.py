@@ -13,8 +13,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from parties import catalog
-from parties.block import block_from_table
-from parties.demo_baselines import Joined, Score, join, logistic_regression, oracle, pseudo_label_accuracy
+from parties.blocks.block import block_from_table
+from parties.demo_baselines import Score, join, logistic_regression, oracle, pseudo_label_accuracy
 from parties.demo_data import (
     BANK_COLUMNS,
     LABEL,
@@ -25,7 +25,7 @@ from parties.demo_data import (
     customer_number,
 )
 from parties.demo_setup import BANK, RETAILER, ROLES, parameters, specs
-from parties.simulating import LocalSettings, block_data, read_data, simulate_run
+from parties.roles.simulating import LocalSettings, block_data, read_data, simulate_run
 from protocols.disclosure import releasable
 from protocols.program import Json, Observe, Outcome
 from vertical.table import PartyData
@@ -117,5 +117,6 @@ def released_score(report: Mapping[str, Json], method: str, situation: str) -> S
     scores = entry[situation]
     assert isinstance(scores, Mapping)
     auc, accuracy = scores["auc"], scores["accuracy"]
-    assert isinstance(auc, float) and isinstance(accuracy, float), "a suppressed score in the demo"
+    assert isinstance(auc, float), "the AUC was suppressed"
+    assert isinstance(accuracy, float), "the accuracy was suppressed"
     return Score(auc=auc, accuracy=accuracy)

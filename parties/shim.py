@@ -15,7 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
 
-from parties.socket import call as call_supervisor
+from parties.control.socket import call as call_supervisor
 from protocols.errors import DatasiteError, RequestError, to_wire
 from protocols.request import digest as request_digest
 from protocols.request import parse_signed

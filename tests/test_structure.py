@@ -66,9 +66,9 @@ def test_only_the_catalog_names_the_algorithms() -> None:
     users = set()
     for name, tree in _sources("parties"):
         for node in ast.walk(tree):
-            if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] in ("vertical", "horizontal"):
-                if node.module not in data:
-                    users.add(name)
+            module = (node.module or "") if isinstance(node, ast.ImportFrom) else ""
+            if module.split(".")[0] in ("vertical", "horizontal") and module not in data:
+                users.add(name)
     assert users <= allowed
 
 
@@ -103,5 +103,7 @@ def test_no_exception_is_swallowed() -> None:
 @pytest.mark.parametrize("module", ["vertical", "horizontal", "protocols", "parties.cli"])
 def test_the_light_imports_load_neither_syft_nor_torch(module: str) -> None:
     program = f"import sys, {module}; print([m for m in ('syft', 'torch', 'pandas') if m in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True
+    )
     assert done.stdout.strip() == "[]"

@@ -1,0 +1,171 @@
+"""A feature block read from a file: subject keys, typed columns, split and label of one party, checked
+before anything is stored."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from parties.blocks.columns import CellRules, ColumnKind, class_codes, split_codes, typed_column
+from parties.blocks.csv_text import CsvFormat, read_csv
+from parties.blocks.key_text import key_format
+from parties.blocks.parquet_file import plain_table, read_parquet
+from parties.blocks.schema import SMALLEST_GROUP, BlockSchema, public_column, published_rows, split_shares
+from parties.blocks.subject_key import Duplicates, SubjectKeys, parse_rule, read_keys
+from protocols.errors import BlockError
+from vertical.table import Split, Table
+
+BLOCK_NAME = r"[a-z0-9][a-z0-9_-]{0,63}"
+CSV_SUFFIXES = (".csv", ".txt", ".tsv")
+PARQUET_SUFFIXES = (".parquet", ".pq")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlockSpec:
+    """What the owner says of a file: names of the block and of its special columns, and how cells are read.
+
+    `kinds` overrides the inferred kind of columns; columns in `ignore` are left out. `label` and `split`
+    may be "": without a split column every row is a training row.
+    """
+
+    name: str
+    subject_key: str
+    label: str = ""
+    split: str = ""
+    key_rule: str = "text"
+    duplicates: Duplicates = Duplicates.ERROR
+    kinds: Mapping[str, ColumnKind] = field(default_factory=dict)
+    ignore: tuple[str, ...] = ()
+    cells: CellRules = field(default_factory=CellRules)
+    csv: CsvFormat = field(default_factory=CsvFormat)
+
+    def __post_init__(self) -> None:
+        """Raises BlockError (or SubjectKeyError for the rule) naming the setting that is wrong."""
+        if not re.fullmatch(BLOCK_NAME, self.name):
+            raise BlockError(
+                f"block name {self.name!r} is not usable",
+                remedy="use up to 64 lower-case letters, digits, '-' and '_'",
+            )
+        parse_rule(self.key_rule)
+        if not isinstance(self.duplicates, Duplicates):
+            raise BlockError(f"duplicates: expected one of {', '.join(Duplicates)}")
+        if not all(isinstance(kind, ColumnKind) for kind in self.kinds.values()):
+            raise BlockError(f"kinds: expected {' or '.join(ColumnKind)} for each column")
+        special = [name for name in (self.subject_key, self.label, self.split) if name]
+        if not self.subject_key or len(set(special)) < len(special):
+            raise BlockError(
+                "subject key, label and split must be three different columns", remedy="name them again"
+            )
+        for name in (*self.ignore, *self.kinds):
+            if name in special:
+                raise BlockError(f"column {name!r} is subject key, label or split, not a feature")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class FeatureBlock:
+    """One party's rows, in memory: row i of every part is the person of key i. Rows without a usable key are left out.
+
+    split uint8 (rows,); labels int64 (rows,), -1 where missing, into `classes`; None and () without a label
+    column.
+    """
+
+    spec: BlockSpec
+    keys: SubjectKeys
+    table: Table
+    split: NDArray[np.uint8]
+    labels: NDArray[np.int64] | None
+    classes: tuple[str, ...]
+
+    def __repr__(self) -> str:
+        """Name and counts: cells must not get into a log by way of a repr."""
+        return f"FeatureBlock({self.spec.name!r}, {self.keys.report!r}, columns={self.table.names!r})"
+
+
+def read_block(path: Path, spec: BlockSpec) -> FeatureBlock:
+    """The block of a CSV or parquet file (told by its suffix).
+
+    Raises BlockError or SubjectKeyError naming line, column and counts.
+    """
+    return block_from_table(read_source(path, key=spec.subject_key, form=spec.csv), spec)
+
+
+def read_source(path: Path, *, key: str | None, form: CsvFormat) -> pa.Table:
+    """The untyped cells of a CSV or parquet file; `key` is the column that its header must have (None:
+    no matter)."""
+    suffix = path.suffix.lower()
+    if suffix in CSV_SUFFIXES:
+        return read_csv(path, key=key, form=form)
+    if suffix in PARQUET_SUFFIXES:
+        return read_parquet(path, key=key)
+    raise BlockError(
+        f"{path.name}: unknown kind of file", remedy=f"use {', '.join(CSV_SUFFIXES + PARQUET_SUFFIXES)}"
+    )
+
+
+def block_from_table(source: pa.Table, spec: BlockSpec) -> FeatureBlock:
+    """The block of a table that is already in memory (pyarrow; `pyarrow.Table.from_pandas(frame,
+    preserve_index=False)`)."""
+    source = plain_table(source.drop_columns([name for name in spec.ignore if name in source.column_names]))
+    features = _feature_names(source, spec)
+    if not source.num_rows:
+        raise BlockError("the file has a header and no rows", remedy="nothing was stored")
+    cells = source.column(spec.subject_key)
+    keys = read_keys(spec.subject_key, cells, parse_rule(spec.key_rule), duplicates=spec.duplicates)
+    # Rows that are left out must not leave their levels behind, so columns are typed after the choice of rows.
+    kept = source.take(pa.array(keys.rows))
+    columns = [typed_column(name, kept.column(name), spec.kinds.get(name), spec.cells) for name in features]
+    split = np.full(kept.num_rows, Split.TRAIN, np.uint8)
+    if spec.split:
+        split = split_codes(spec.split, kept.column(spec.split))
+    labels: NDArray[np.int64] | None = None
+    classes: tuple[str, ...] = ()
+    if spec.label:
+        # Classes come from every labelled row of the file, before rows are left out or parties are aligned.
+        codes, classes = class_codes(spec.label, source.column(spec.label), spec.cells)
+        labels = codes[keys.rows]
+    return FeatureBlock(
+        spec=spec, keys=keys, table=Table(tuple(columns)), split=split, labels=labels, classes=classes
+    )
+
+
+def describe_block(block: FeatureBlock, k: int = SMALLEST_GROUP) -> BlockSchema:
+    """The block's public schema, still without version and commitment."""
+    spec = block.spec
+    return BlockSchema(
+        block=spec.name,
+        version=0,
+        commitment="",
+        rows=published_rows(block.table.rows, k),
+        subject_key=spec.subject_key,
+        key_rule=parse_rule(spec.key_rule).identifier,
+        key_format=key_format(block.keys.texts),
+        columns=tuple(public_column(column, k) for column in block.table.columns),
+        label=spec.label,
+        classes=block.classes,
+        split_column=spec.split,
+        splits=split_shares(block.split),
+    )
+
+
+def _feature_names(source: pa.Table, spec: BlockSpec) -> list[str]:
+    """The columns that are neither key, label, split nor ignored; BlockError naming a column that the
+    settings name and the file lacks."""
+    named = (spec.subject_key, spec.label, spec.split, *spec.kinds)
+    for name in named:
+        if name and name not in source.column_names:
+            raise BlockError(f"the file has no column {name!r}", remedy="check the names that were given")
+    special = {spec.subject_key, spec.label, spec.split}
+    features = [name for name in source.column_names if name not in special]
+    if not features:
+        raise BlockError("the file has no feature column besides key, label and split")
+    for name in features:
+        if re.fullmatch(r"__index_level_[0-9]+__|Unnamed: [0-9]+", name):
+            raise BlockError(
+                f"column {name!r} is the row index of a data frame, not a feature",
+                remedy="write the file without its index, or ignore the column",
+            )
+    return features

@@ -1,0 +1,235 @@
+"""Typed columns, class codes and split codes from the cells of a file.
+
+What a column is gets inferred only where there is one reading; where there are two (decimal commas, numbers
+mixed with words) the error names the column, the counts and the setting that decides. No error holds a
+cell.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from parties.blocks.missing import MISSING_TOKENS, missing
+from protocols.errors import BlockError
+from vertical.table import CategoricalColumn, Column, NumericColumn, Split
+
+MAX_LEVELS = 1000
+MAX_CLASSES = 100
+FEW_LEVELS = 50
+_NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$|^[+-]?(?i:inf|infinity)$"
+
+
+class ColumnKind(StrEnum):
+    """What a feature column is."""
+
+    NUMERIC = "numeric"
+    CATEGORICAL = "categorical"
+
+
+class Infinite(StrEnum):
+    """What happens to infinite values: refuse the column, or treat them as missing."""
+
+    REFUSE = "refuse"
+    MISSING = "missing"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CellRules:
+    """How text cells are read: the decimal mark, the tokens (lower case) for "missing", and the fate of
+    infinities."""
+
+    decimal: str = "."
+    missing: tuple[str, ...] = MISSING_TOKENS
+    infinite: Infinite = Infinite.REFUSE
+
+    def __post_init__(self) -> None:
+        """Raises BlockError for an impossible decimal mark or a token that could never match."""
+        if self.decimal not in (".", ","):
+            raise BlockError(f"decimal mark {self.decimal!r} is not usable", remedy="give '.' or ','")
+        if not isinstance(self.infinite, Infinite):
+            raise BlockError(f"infinite: expected {' or '.join(Infinite)}")
+        if any(token != token.strip().lower() for token in self.missing):
+            raise BlockError("missing tokens must be lower case and without blanks around them")
+
+
+def typed_column(name: str, cells: pa.ChunkedArray, kind: ColumnKind | None, rules: CellRules) -> Column:
+    """The column as numbers or as sorted levels with codes; `kind` None means: infer it.
+
+    Raises BlockError naming the column.
+    """
+    if _is_number(cells.type) and kind is not ColumnKind.CATEGORICAL:
+        return NumericColumn(name=name, values=_finite(name, _float64(cells), rules))
+    text = present_text(cells, rules.missing)
+    chosen = kind or _infer(name, text, rules)
+    if chosen is ColumnKind.CATEGORICAL:
+        codes, levels = _levels(name, text)
+        return CategoricalColumn(name=name, codes=codes.astype(np.int32), levels=levels)
+    numbers = _numbers(text, rules)
+    if numbers is None:
+        bad, given = _not_numbers(text, rules)
+        raise BlockError(
+            f"column {name!r}: {bad} of {given} cells are not numbers",
+            remedy="correct them, name their text as a missing token, or register the column as categorical",
+        )
+    return NumericColumn(name=name, values=_finite(name, numbers, rules))
+
+
+def class_codes(
+    name: str, cells: pa.ChunkedArray, rules: CellRules
+) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+    """Codes int64 (rows,), -1 where the label is missing, and the classes of all labelled rows: sorted,
+    as numbers where all are."""
+    codes, classes = _distinct(present_text(cells, rules.missing))
+    if not classes:
+        raise BlockError(f"label column {name!r} has no labelled row", remedy="name another label column")
+    if len(classes) > MAX_CLASSES:
+        raise BlockError(
+            f"label column {name!r} has {len(classes)} classes, at most {MAX_CLASSES} are supported",
+            remedy="a continuous label must be cut into classes first",
+        )
+    numbers = _as_floats(classes)
+    if numbers is not None and len(set(numbers)) < len(classes):
+        raise BlockError(
+            f"label column {name!r}: {len(classes)} classes are only {len(set(numbers))} different numbers",
+            remedy="write every class in one way",
+        )
+    order = sorted(range(len(classes)), key=lambda i: numbers[i] if numbers else classes[i])
+    rank = np.empty(len(classes) + 1, np.int64)
+    rank[np.array(order)] = np.arange(len(classes))
+    rank[-1] = -1
+    return rank[codes], tuple(classes[i] for i in order)
+
+
+def split_codes(name: str, cells: pa.ChunkedArray) -> NDArray[np.uint8]:
+    """Codes of `vertical.table.Split`, uint8 (rows,).
+
+    Raises BlockError with the number of rows that hold another text.
+    """
+    words = pa.array([split.name.lower() for split in Split], pa.large_string())
+    found = pc.index_in(as_text(cells), value_set=words)
+    if found.null_count:
+        known = ", ".join(words.to_pylist())
+        raise BlockError(
+            f"split column {name!r}: {found.null_count} of {len(found)} rows hold none of {known}",
+            remedy="correct these rows",
+        )
+    values = np.array([int(split) for split in Split], np.uint8)
+    return np.asarray(values[found.to_numpy()], dtype=np.uint8)
+
+
+def as_text(cells: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Cells of any plain type as large_string without blanks around them; whole floating-point numbers
+    as plain digits."""
+    if pa.types.is_floating(cells.type):
+        values = _float64(cells)
+        absent = np.isnan(values)
+        plain = pa.array(values, mask=absent)
+        if np.all(absent | ((values == np.trunc(values)) & (np.abs(values) < 2**53))):
+            plain = pa.array(np.where(absent, 0, values).astype(np.int64), mask=absent)
+        return pa.chunked_array([plain.cast(pa.large_string())])
+    return pc.utf8_trim_whitespace(cells.cast(pa.large_string()))
+
+
+def present_text(cells: pa.ChunkedArray, tokens: tuple[str, ...]) -> pa.ChunkedArray:
+    """The cells as text, null where missing."""
+    text = as_text(cells)
+    return pc.if_else(missing(text, tokens), pa.scalar(None, pa.large_string()), text)
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
+
+
+def _float64(cells: pa.ChunkedArray) -> NDArray[np.float64]:
+    values = pc.fill_null(cells.cast(pa.float64(), safe=False), float("nan")).to_numpy()
+    return np.asarray(values, dtype=np.float64)
+
+
+def _finite(name: str, values: NDArray[np.float64], rules: CellRules) -> NDArray[np.float64]:
+    infinite = np.isinf(values)
+    if infinite.any() and rules.infinite is Infinite.REFUSE:
+        raise BlockError(
+            f"column {name!r}: {np.count_nonzero(infinite)} infinite or overflowing values",
+            remedy="correct them, or choose infinite=missing",
+        )
+    return np.where(infinite, np.nan, values)
+
+
+def _infer(name: str, text: pa.ChunkedArray, rules: CellRules) -> ColumnKind:
+    if _count(text, r"^[+-]?0[0-9]"):
+        return ColumnKind.CATEGORICAL  # 01234 is a code, such as a postcode, not a quantity
+    if _numbers(text, rules) is not None:
+        return ColumnKind.NUMERIC
+    if _cast(pc.replace_substring(text, ",", "")) is not None:
+        raise BlockError(
+            f"column {name!r}: numbers are written with commas",
+            remedy="choose the decimal mark ',', remove the thousands separators, or register it as categorical",
+        )
+    bad, given = _not_numbers(text, rules)
+    if bad * 2 <= given and pc.count_distinct(text).as_py() > FEW_LEVELS:
+        raise BlockError(
+            f"column {name!r}: {bad} of {given} cells are not numbers, the others are",
+            remedy="name their text as a missing token, or register the column as numeric or categorical",
+        )
+    return ColumnKind.CATEGORICAL
+
+
+def _numbers(text: pa.ChunkedArray, rules: CellRules) -> NDArray[np.float64] | None:
+    """The numbers (NaN where null), or None if a cell isn't one."""
+    values = _cast(_with_points(text, rules))
+    return None if values is None else _float64(values)
+
+
+def _with_points(text: pa.ChunkedArray, rules: CellRules) -> pa.ChunkedArray:
+    """The text with decimal points; a point in a file with decimal commas would be a thousands
+    separator, so it spoils the cell."""
+    if rules.decimal == ".":
+        return text
+    return pc.replace_substring(pc.replace_substring(text, ".", "x"), ",", ".")
+
+
+def _cast(text: pa.ChunkedArray) -> pa.ChunkedArray | None:
+    try:
+        return text.cast(pa.float64())
+    except pa.ArrowInvalid:
+        return None  # its message would quote the cell
+
+
+def _not_numbers(text: pa.ChunkedArray, rules: CellRules) -> tuple[int, int]:
+    given = len(text) - text.null_count
+    return given - _count(_with_points(text, rules), _NUMBER), given
+
+
+def _count(text: pa.ChunkedArray, pattern: str) -> int:
+    return int(pc.sum(pc.match_substring_regex(text, pattern)).as_py() or 0)
+
+
+def _levels(name: str, text: pa.ChunkedArray) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+    codes, levels = _distinct(text)
+    if len(levels) > MAX_LEVELS:
+        raise BlockError(
+            f"column {name!r} has {len(levels)} levels, at most {MAX_LEVELS} are supported",
+            remedy="group its levels, leave the column out (ignore), or register it as numeric",
+        )
+    order = sorted(range(len(levels)), key=levels.__getitem__)
+    rank = np.full(len(levels) + 1, -1, np.int64)
+    rank[np.array(order, np.int64)] = np.arange(len(levels))
+    return rank[codes], tuple(levels[i] for i in order)
+
+
+def _distinct(text: pa.ChunkedArray) -> tuple[NDArray[np.int64], list[str]]:
+    """Codes in order of appearance (-1 where null) and the distinct texts."""
+    coded = text.combine_chunks().dictionary_encode()
+    if isinstance(coded, pa.ChunkedArray):
+        coded = coded.combine_chunks()
+    codes = pc.fill_null(coded.indices, -1).to_numpy(zero_copy_only=False).astype(np.int64)
+    return codes, list(coded.dictionary.to_pylist())
+
+
+def _as_floats(texts: list[str]) -> list[float] | None:
+    values = _cast(pa.chunked_array([pa.array(texts, pa.large_string())]))
+    return None if values is None else [float(value) for value in values.to_pylist()]

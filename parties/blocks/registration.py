@@ -1,0 +1,54 @@
+"""From a file to a registered block: read, describe, make or check the mock, store.
+
+Nothing is stored when a step fails.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from parties.blocks.block import BlockSpec, FeatureBlock, describe_block, read_block, read_source
+from parties.blocks.mock import CANONICAL, checked_mock, free_prefix, make_mock
+from parties.blocks.schema import SMALLEST_GROUP, BlockSchema
+from parties.blocks.store import Store
+from parties.blocks.subject_key import KeyReport
+
+MOCK_ROWS = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Registration:
+    """The public schema of the stored block, and the owner's private count of what became of the file's
+    rows."""
+
+    schema: BlockSchema
+    keys: KeyReport
+
+
+def register(
+    store: Store,
+    path: Path,
+    spec: BlockSpec,
+    *,
+    generator: np.random.Generator,
+    mock: Path | None = None,
+    replace: bool = False,
+    k: int = SMALLEST_GROUP,
+) -> Registration:
+    """Registers the file as a block; its mock twin is read from `mock` (CSV or parquet), or made from the schema.
+
+    Raises BlockError or SubjectKeyError, naming line, column or counts.
+    """
+    block = read_block(path, spec)
+    schema = store.add(block, _mock(block, mock, generator, k), replace=replace, k=k)
+    return Registration(schema=schema, keys=block.keys.report)
+
+
+def _mock(block: FeatureBlock, path: Path | None, generator: np.random.Generator, k: int) -> pd.DataFrame:
+    if path is not None:
+        return checked_mock(block, read_source(path, key=None, form=block.spec.csv))
+    schema = describe_block(block, k)
+    made = make_mock(schema, rows=MOCK_ROWS, generator=generator, prefix=free_prefix(block))
+    return checked_mock(block, made, CANONICAL)

@@ -1,0 +1,58 @@
+"""Commands for trying things out on one machine: the whole story, and the same programs in one process."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from parties.commands.options import JsonOption, show
+
+
+def register(app: typer.Typer) -> None:
+    """Adds these commands to the application."""
+    app.command(epilog="fedaccord demo --aligned 200 --seeds 5")(demo)
+    app.command(
+        epilog="fedaccord simulate --active bank.csv --passive retailer.csv --key customer --label income --split split"
+    )(simulate)
+
+
+def demo(
+    out: Annotated[Path, typer.Option(help="Folder for states, report.html and result.json.")] = Path(
+        "out/demo"
+    ),
+    aligned: Annotated[int, typer.Option(help="Training people that both parties have.")] = 200,
+    seeds: Annotated[int, typer.Option(min=1, max=50, help="How often people are dealt out anew.")] = 1,
+    prepare: Annotated[
+        bool, typer.Option("--prepare", help="Only make files, state folders and the plan, to go on by hand.")
+    ] = False,
+) -> None:
+    """Two datasites train FedCVT on the Adult data, from blocks to report, with real servers, approvals and TLS."""
+    from parties.demo import DemoOptions, run_demo
+    from parties.demo_data import people
+    from parties.demo_setup import fresh_folder, prepare_files
+
+    if prepare:
+        typer.echo(prepare_files(fresh_folder(out), people(0, aligned=aligned)))
+        return
+    run_demo(DemoOptions(out=out, aligned=aligned, seeds=seeds))
+
+
+def simulate(
+    active: Annotated[Path, typer.Option(help="CSV or parquet file of the label holder.")],
+    passive: Annotated[Path, typer.Option(help="CSV or parquet file of the feature holder.")],
+    key: Annotated[str, typer.Option(help="Column that identifies people, in both files.")],
+    label: Annotated[str, typer.Option(help="Label column of the active party's file.")],
+    split: Annotated[str, typer.Option(help="Column with train, validation or test, in both files.")] = "",
+    settings: Annotated[
+        Path | None, typer.Option(help="TOML file with settings that differ from the defaults.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Public and private seeds of the run.")] = 0,
+    as_json: JsonOption = False,
+) -> None:
+    """Run the training's own programs on two files in this process: no approval, no network, the same numbers."""
+    from parties.roles.simulating import simulate_files
+
+    document, text = simulate_files(
+        active, passive, key=key, label=label, split=split, settings=settings, seed=seed, quiet=as_json
+    )
+    show(document, as_json, text)

@@ -1,0 +1,94 @@
+"""Commands of owners and reviewers: read a request, approve, deny, revoke."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from parties.commands.options import JsonOption, PassphraseOption, StateOption, opened, passphrase, show
+
+if TYPE_CHECKING:
+    from protocols.approval import Decision
+
+review = typer.Typer(help="Read a request in full; approve, deny or revoke it.", no_args_is_help=True)
+DigestArgument = Annotated[str, typer.Argument(help="The request's digest, or its first characters.")]
+PersonOption = Annotated[str, typer.Option("--as", help="Who decides: a person of `fedaccord person`.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Adds these commands to the application."""
+    app.add_typer(review, name="review")
+
+
+@review.command("list", epilog="fedaccord review list --state bank")
+def list_requests(state: StateOption, as_json: JsonOption = False) -> None:
+    """List the requests of this party, and code that isn't one of ours."""
+    from parties.control.asking import ask
+    from parties.roles.reviewing import listing
+
+    document = ask(opened(state).folder, "requests")
+    show(document, as_json, listing(document))
+
+
+@review.command("show", epilog="fedaccord review show 3fa9c1 --state bank")
+def show_request(digest: DigestArgument, state: StateOption, as_json: JsonOption = False) -> None:
+    """Show who asks for what, what would leave, who learns what, the limits, and what changed since the last time."""
+    from parties.roles.reviewing import page
+
+    document, text = page(opened(state), digest)
+    show(document, as_json, text)
+
+
+@review.command("approve", epilog="fedaccord review approve 3fa9c1 --as owner --state bank")
+def approve(
+    digest: DigestArgument,
+    state: StateOption,
+    person: PersonOption = "owner",
+    reason: Annotated[str, typer.Option(help="Why; kept with the decision.")] = "",
+    passphrase_file: PassphraseOption = None,
+) -> None:
+    """Approve the request under your own key."""
+    from protocols.approval import Decision
+
+    _decide(state, digest, person, Decision.APPROVE, reason, passphrase(passphrase_file))
+
+
+@review.command(
+    "deny", epilog="fedaccord review deny 3fa9c1 --as owner --reason 'too many columns' --state bank"
+)
+def deny(
+    digest: DigestArgument,
+    state: StateOption,
+    reason: Annotated[str, typer.Option(help="Why; the analyst reads it.")],
+    person: PersonOption = "owner",
+    passphrase_file: PassphraseOption = None,
+) -> None:
+    """Deny the request; the analyst is told the reason."""
+    from protocols.approval import Decision
+
+    _decide(state, digest, person, Decision.DENY, reason, passphrase(passphrase_file))
+
+
+@review.command(
+    "revoke", epilog="fedaccord review revoke 3fa9c1 --as owner --reason 'consent withdrawn' --state bank"
+)
+def revoke(
+    digest: DigestArgument,
+    state: StateOption,
+    reason: Annotated[str, typer.Option(help="Why; the analyst reads it.")],
+    person: PersonOption = "owner",
+    passphrase_file: PassphraseOption = None,
+) -> None:
+    """Take an approval back for good: a running training stops, its checkpoints are deleted."""
+    from protocols.approval import Decision
+
+    _decide(state, digest, person, Decision.REVOKE, reason, passphrase(passphrase_file))
+
+
+def _decide(
+    state: StateOption, digest: str, person: str, decision: "Decision", reason: str, secret: bytes | None
+) -> None:
+    from parties.roles.reviewing import record
+
+    typer.echo(
+        record(opened(state), digest, person=person, decision=decision, reason=reason, passphrase=secret)
+    )

@@ -1,0 +1,61 @@
+"""Asking the supervisor of a state folder, with a refusal raised as an error of ours."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import ClassVar
+
+from parties.control.socket import Answer, call
+from protocols.errors import FedaccordError
+
+
+class Refusal(FedaccordError):
+    """The supervisor or a datasite refused; `reason` is its typed code, `answer` all that it said."""
+
+    code: ClassVar[str] = "refused"
+
+    def __init__(self, message: str, *, reason: str, answer: Mapping[str, object], remedy: str = "") -> None:
+        super().__init__(message, remedy=remedy)
+        self.reason = reason
+        self.answer = answer
+
+
+def ask(folder: Path, action: str, *, timeout: float = 60.0, **fields: object) -> Answer:
+    """The supervisor's answer to one action. Raises StateError when none runs, Refusal when it refuses."""
+    answer = call(folder, {"action": action, **fields}, timeout)
+    return accepted(answer, "the supervisor")
+
+
+def accepted(answer: Answer, who: str) -> Answer:
+    """The answer, if it isn't a refusal; else Refusal naming who refused and why."""
+    if answer.get("ok") is True:
+        return answer
+    code = str(answer.get("error", "internal"))
+    message = str(answer.get("message") or _explained(code, answer))
+    raise Refusal(f"{who}: {message}", reason=code, answer=answer, remedy=str(answer.get("remedy", "")))
+
+
+def _explained(code: str, answer: Mapping[str, object]) -> str:
+    """What a code that came without a text means; datasites send codes only."""
+    text = EXPLANATIONS.get(code, f"refused ({code})")
+    if code == "runs_used" and "used" in answer:
+        text = f"used {answer['used']} of {answer['allowed']} runs"
+    return f"{text}: {answer['reason']}" if answer.get("reason") else text
+
+
+EXPLANATIONS = {
+    "action": "it doesn't know this action",
+    "approval": "an approval is malformed, altered or for another request",
+    "block": "a data block was replaced or its content has changed; ask with a new request",
+    "code_digest": "its code is another release than the request names",
+    "data_missing": "a block or column of the request isn't there",
+    "datasite": "the datasite can't serve the call",
+    "expired": "the request has expired; ask with a new one",
+    "internal": "an internal error; the owner's log has the details",
+    "not_approved": "the request isn't approved there",
+    "port_in_use": "no free port to listen for the other party's worker",
+    "request": "the request isn't known there, or isn't yours",
+    "revoked": "the request was revoked or denied for good",
+    "roster": "the roster differs from its address book (unknown peer, key, certificate or address)",
+    "runs_used": "all runs of the request are used",
+    "state": "the request isn't in the state for that",
+}

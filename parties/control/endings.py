@@ -1,0 +1,76 @@
+"""How a run ended, and what then stays in its folder."""
+
+import shutil
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from parties.control.runs import RunState
+from parties.home.private_files import write_json
+from parties.work.runspec import (
+    CHECKPOINTS,
+    RESULT_FILE,
+    SEED_FILE,
+    TEMPORARY,
+    ExitCode,
+    Snapshot,
+    State,
+    read_snapshot,
+)
+
+PASSING = (CHECKPOINTS, TEMPORARY, SEED_FILE)  # what a run leaves that nobody needs after its end
+VANISHED = "worker_ended"
+"""Reason of a run whose worker ended without a word."""
+PEER_REVOKED = "peer_stopped:revoked"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunEnd:
+    """How a run ended; `logged` when the worker lived to write that into the audit log itself."""
+
+    state: RunState
+    reason: str
+    logged: bool
+
+
+def run_end(snapshot: Snapshot | None, folder: Path, asked: str, status: int | None) -> RunEnd:
+    """How a run ended, from its worker's last word and exit status (None: unknown) and from what we asked of it."""
+    spoke = (
+        snapshot is not None
+        and snapshot.state is not State.RUNNING
+        and (status is None or status in set(ExitCode))
+    )
+    if snapshot is not None and spoke:
+        if snapshot.state is State.DONE and not (folder / RESULT_FILE).exists():
+            return RunEnd(state=RunState.FAILED, reason="internal", logged=False)
+        return RunEnd(state=RunState(snapshot.state.value), reason=snapshot.reason, logged=True)
+    if asked == "cancel":
+        return RunEnd(state=RunState.CANCELLED, reason="cancelled", logged=False)
+    if asked == "revoke":
+        return RunEnd(state=RunState.REVOKED, reason="revoked", logged=False)
+    return RunEnd(
+        state=RunState.INTERRUPTED, reason="interrupted" if asked == "stop" else VANISHED, logged=False
+    )
+
+
+def delete_passing(folder: Path) -> tuple[str, ...]:
+    """Deletes checkpoints, temporary material and the private seed, and gives back the names of what was there."""
+    there = [folder / name for name in PASSING if (folder / name).exists()]
+    for path in there:
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
+    return tuple(path.name for path in there)
+
+
+def mark_withdrawn(folder: Path, party: str, reason: str, now: datetime) -> None:
+    """Marks a run's model: consent to it was withdrawn, when, and after which step."""
+    snapshot = read_snapshot(folder)
+    mark = {
+        "mark": f"consent withdrawn by {party}",
+        "step": snapshot.step if snapshot else 0,
+        "reason": reason,
+        "time": now.isoformat(),
+    }
+    write_json(folder / "withdrawn.json", mark)

@@ -1,0 +1,248 @@
+"""What comes in at a party before a run: requests through syft, and decisions of its own people."""
+
+import threading
+from collections.abc import Callable
+from datetime import datetime
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from parties.control.runs import Ledger, RequestRow, RunState
+from parties.control.tasks import TaskQueue
+from parties.control.validate import CurrentBlock, check_blocks
+from parties.home.accounts import Accounts
+from parties.home.documents import Documents
+from parties.home.journal import Actor, Journal
+from parties.home.people import find_person, read_people
+from parties.home.policy import counting, missing, read_policy, violations
+from parties.home.state import State
+from protocols.approval import (
+    Decision,
+    PersonDecision,
+    check_expiry,
+    countersign,
+    parse_decision,
+)
+from protocols.approval import to_text as approvals_text
+from protocols.audit import AuditEvent
+from protocols.errors import ApprovalError, FedaccordError, RequestError, RevokedRun
+from protocols.request import ComputationRequest, parse_signed
+from protocols.request import digest as request_digest
+
+Stop = Callable[[str, str], None]
+"""Ends all that runs of a request (digest, reason); called after the ledger says REVOKED."""
+EVENTS = {
+    Decision.APPROVE: AuditEvent.APPROVED,
+    Decision.DENY: AuditEvent.DENIED,
+    Decision.REVOKE: AuditEvent.REVOKED,
+}
+FOREIGN_KEPT = 100  # requests that aren't the shim, shown to the owner; all are in the audit log
+
+
+class Reception:
+    """One party's desk; every method may be called from several threads."""
+
+    def __init__(
+        self,
+        state: State,
+        *,
+        ledger: Ledger,
+        tasks: TaskQueue,
+        journal: Journal,
+        key: Ed25519PrivateKey,
+        current_block: CurrentBlock,
+        accounts: Accounts,
+        stop: Stop,
+        now: Callable[[], datetime],
+    ) -> None:
+        self._state = state
+        self._ledger = ledger
+        self._tasks = tasks
+        self._journal = journal
+        self._key = key
+        self._current_block = current_block
+        self._accounts = accounts
+        self._stop = stop
+        self._now = now
+        self._documents = Documents(state.folder)
+        self._deciding = threading.Lock()
+        self._foreign: list[dict[str, str]] = []
+
+    def ingest(self, signed_text: str, caller: str, email: str) -> RequestRow:
+        """Takes in a signed request as PENDING, bound to the syft key that submitted it; again is fine.
+
+        Refused and logged: a bad signature, a roster that differs from the address book, an unknown analyst or one
+        with another account, a block that isn't the newest, a digest that another caller has submitted.
+        """
+        steward = Actor(who=email or "nobody", role="analyst", organisation="unverified", origin="syft")
+        try:
+            signed = parse_signed(signed_text)
+            digest = request_digest(signed.request)
+            own = self._state.address_book().check_roster(signed.request)
+            self._accounts.check(signed.request, email)
+            check_expiry(signed.request, self._now())
+            check_blocks(signed.request, own.role, self._current_block)
+            analyst = signed.request.analyst
+            self._documents.save_request(signed)
+            new = self._ledger.bind(
+                digest, caller=caller, analyst=analyst.name, allowed=signed.request.runs, now=self._now()
+            )
+        except FedaccordError as error:
+            self._journal.refused(AuditEvent.SUBMITTED, steward, "a submitted request", error)
+            raise
+        if new:
+            actor = Actor(who=analyst.name, role="analyst", organisation=analyst.organisation, origin="syft")
+            self._journal.ok(AuditEvent.SUBMITTED, actor, f"request {digest}", email=email)
+        return self._ledger.find(digest)
+
+    def ingest_foreign(self, name: str, caller: str, email: str, reasons: list[str]) -> None:
+        """Notes that somebody submitted code that isn't the shim; it can't be approved through us."""
+        entry = {
+            "name": name[:80],
+            "caller": caller[:64],
+            "email": email[:200],
+            "reasons": "; ".join(reasons)[:2000],
+        }
+        actor = Actor(
+            who=entry["email"] or "nobody", role="analyst", organisation="unverified", origin="syft"
+        )
+        error = RequestError(f"foreign code: {entry['reasons']}")
+        self._journal.refused(AuditEvent.SUBMITTED, actor, f"code {entry['name'] or 'without a name'}", error)
+        self._foreign = [*self._foreign, entry][-FOREIGN_KEPT:]
+
+    def decide(self, decision_text: str) -> RequestRow:
+        """Takes one person's signed decision: countersigns when our policy is satisfied, or ends the request.
+
+        ApprovalError unless the person is one of ours, with the key, role and organisation of people.json, and not the
+        analyst; further what `countersign` raises, and ApprovalError when the request is laxer than our policy.
+        """
+        decision = parse_decision(decision_text)
+        with self._deciding:  # papers are numbered, and two last decisions must not both countersign
+            return self._take(decision)
+
+    def _take(self, decision: PersonDecision) -> RequestRow:
+        actor = Actor(
+            who=decision.person, role=decision.role.value, organisation=decision.organisation, origin="socket"
+        )
+        try:
+            request = self._documents.request(decision.digest).request
+            self._check_person(decision, request)
+            if decision.decision is Decision.APPROVE:
+                self._check_approvable(decision.digest, request)
+        except FedaccordError as error:
+            self._journal.refused(EVENTS[decision.decision], actor, f"request {decision.digest}", error)
+            raise
+        self._documents.add_decision(decision)
+        self._journal.ok(
+            EVENTS[decision.decision],
+            actor,
+            f"request {decision.digest}",
+            reason=decision.reason or "none given",
+        )
+        if decision.decision is Decision.APPROVE:
+            self._countersign(decision.digest, request)
+        else:
+            self._withdraw(decision)
+        return self._ledger.find(decision.digest)
+
+    def _check_person(self, decision: PersonDecision, request: ComputationRequest) -> None:
+        if decision.party != self._state.name:
+            raise ApprovalError(f"the decision was made for {decision.party}, not for {self._state.name}")
+        person = find_person(self._state.folder, decision.person)
+        if (person.key, person.role, person.organisation) != (
+            decision.key,
+            decision.role.value,
+            decision.organisation,
+        ):
+            raise ApprovalError(f"key, role or organisation of {person.name} differ from people.json")
+        if decision.key == request.analyst.key:
+            raise ApprovalError(f"{person.name} is the analyst of the request, who can't decide on it")
+
+    def _check_approvable(self, digest: str, request: ComputationRequest) -> None:
+        row = self._ledger.find(digest)
+        if row.state is RunState.REVOKED:
+            raise RevokedRun(f"request {digest[:12]} was revoked", remedy="ask again with a new request")
+        check_expiry(request, self._now())
+        lax = violations(read_policy(self._state.folder), request, self._now())
+        if lax:
+            raise ApprovalError("; ".join(lax), remedy="ask with a new request, or change policy.toml first")
+
+    def _countersign(self, digest: str, request: ComputationRequest) -> None:
+        row = self._ledger.find(digest)
+        if row.state is not RunState.PENDING or self.missing(digest):
+            return
+        policy = read_policy(self._state.folder)
+        people = read_people(self._state.folder)
+        decisions = counting(request, people, self._documents.decisions(digest))
+        approval = countersign(request, self._state.name, decisions, policy.version, self._now(), self._key)
+        self._documents.save_approval(approval)
+        self._journal.ok(
+            AuditEvent.COUNTERSIGNED, self._journal.itself, f"request {digest}", policy=policy.version
+        )
+        self._ledger.approve(digest, self._now())
+        self._tasks.put("approve", {"digest": digest, "caller": row.caller})
+
+    def _withdraw(self, decision: PersonDecision) -> None:
+        """A denial of a pending request can be thought over; everything else ends the request for good."""
+        row = self._ledger.find(decision.digest)
+        verb = "denied" if decision.decision is Decision.DENY else "revoked"
+        reason = f"{verb} by {decision.person}" + (f": {decision.reason}" if decision.reason else "")
+        if decision.decision is Decision.DENY and row.state is RunState.PENDING:
+            self._ledger.note(decision.digest, reason, self._now())
+        else:
+            self._ledger.revoke(decision.digest, reason, self._now())
+            self._stop(decision.digest, reason)
+        self._tasks.put("deny", {"digest": decision.digest, "caller": row.caller, "reason": reason})
+
+    def missing(self, digest: str) -> tuple[str, ...]:
+        """What our own people still have to approve, one text each; empty when our policy is satisfied."""
+        request = self._documents.request(digest).request
+        return missing(
+            read_policy(self._state.folder),
+            request,
+            read_people(self._state.folder),
+            self._documents.decisions(digest),
+        )
+
+    def approval_text(self, digest: str) -> str:
+        """Our countersigned approval as the analyst carries it; "" before we countersigned."""
+        approval = self._documents.approval(digest)
+        return "" if approval is None else approvals_text((approval,))
+
+    def listing(self) -> dict[str, object]:
+        """All requests, oldest change first, and the foreign code that was submitted since the start."""
+        return {"requests": [self._line(row) for row in self._ledger.all()], "foreign": list(self._foreign)}
+
+    def _line(self, row: RequestRow) -> dict[str, object]:
+        request = self._documents.request(row.digest).request
+        return {
+            "digest": row.digest,
+            "state": row.state.value,
+            "reason": row.reason,
+            "analyst": row.analyst,
+            "purpose": request.purpose,
+            "computation": request.computation,
+            "expires": request.expires,
+            "used": row.used,
+            "allowed": row.allowed,
+            "changed": row.changed,
+        }
+
+    def view(self, digest: str, actor: Actor) -> dict[str, object]:
+        """One request with its signed text, what is missing, our decisions and problems in syft; reading is logged."""
+        row = self._ledger.find(digest)
+        self._journal.ok(AuditEvent.VIEWED, actor, f"request {digest}")
+        return self._line(row) | {
+            "signed": self._documents.signed_text(digest),
+            "missing": list(self.missing(digest)) if row.state is RunState.PENDING else [],
+            "decisions": [
+                {
+                    "person": d.person,
+                    "role": d.role.value,
+                    "decision": d.decision.value,
+                    "time": d.time,
+                    "reason": d.reason,
+                }
+                for d in self._documents.decisions(digest)
+            ],
+            "problems": list(self._tasks.problems(digest)),
+        }

@@ -1,0 +1,263 @@
+"""Starting, watching and ending the runs of one party."""
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from pathlib import Path
+
+from parties.control.endings import PEER_REVOKED, delete_passing, mark_withdrawn, run_end
+from parties.control.runs import ENDED, Ledger, Reservation, RunState
+from parties.control.validate import CurrentBlock, Grounds, check_start
+from parties.control.workers import (
+    WORKER_COMMAND,
+    Worker,
+    Workers,
+    alive,
+    kill_old,
+    prepare_folder,
+    run_folder,
+)
+from parties.home.documents import Documents
+from parties.home.journal import Actor, Journal
+from parties.home.people import read_people
+from parties.home.policy import read_policy
+from parties.home.state import State
+from parties.work.runspec import RunSpec, read_snapshot
+from protocols import seeds
+from protocols.approval import PartyApproval, parse_approvals
+from protocols.approval import to_text as approvals_text
+from protocols.audit import AuditEvent
+from protocols.errors import FedaccordError, RequestError, StateError, to_wire
+from protocols.records import parse_utc
+from protocols.request import ComputationRequest
+
+POLL = 0.1  # seconds between two looks at an old worker
+OLD_WORKER_SECONDS = 30.0  # a worker that outlived its supervisor has read its end of file by then
+EVENTS = {
+    RunState.DONE: AuditEvent.RUN_FINISHED,
+    RunState.FAILED: AuditEvent.RUN_FAILED,
+    RunState.INTERRUPTED: AuditEvent.RUN_INTERRUPTED,
+    RunState.CANCELLED: AuditEvent.RUN_CANCELLED,
+    RunState.REVOKED: AuditEvent.RUN_CANCELLED,
+}
+
+
+class Runner:
+    """The runs of one party; every method may be called from several threads.
+
+    `injected_seed` (tests and demo only) replaces the private seeds that workers draw, and every such start is logged;
+    `bind` is the host that a listening worker binds when it isn't the roster's.
+    """
+
+    def __init__(
+        self,
+        state: State,
+        *,
+        ledger: Ledger,
+        journal: Journal,
+        current_block: CurrentBlock,
+        code_digest: Callable[[], str],
+        now: Callable[[], datetime],
+        command: Sequence[str] = WORKER_COMMAND,
+        injected_seed: int | None = None,
+        bind: str = "",
+    ) -> None:
+        self._state = state
+        self._ledger = ledger
+        self._journal = journal
+        self._current_block = current_block
+        self._code_digest = code_digest
+        self._now = now
+        self._injected_seed = injected_seed
+        self._bind = bind
+        self._documents = Documents(state.folder)
+        self._workers = Workers(self._finished, command)
+        self.stopping = threading.Event()
+        self._starting = threading.Lock()
+
+    def start(self, digest: str, approvals: str, actor: Actor) -> dict[str, object]:
+        """Starts (or takes up) a run when everything holds, else logs who was refused and raises.
+
+        `approvals` is the text of the parties' approvals that the analyst carries; our own is added from our papers.
+        """
+        with self._starting:
+            try:
+                if self.stopping.is_set():
+                    raise StateError("the supervisor is stopping")
+                self._ledger.check_startable(digest)
+                request = self._documents.request(digest).request
+                given = self._with_own(digest, parse_approvals(approvals) if approvals else ())
+                own = check_start(request, given, self._grounds(digest))
+                reservation = self._ledger.reserve(digest, self._now())
+            except FedaccordError as error:
+                self._journal.refused(AuditEvent.START_REFUSED, actor, f"request {digest}", error)
+                raise
+            self._spawn(digest, request, given, own.role, reservation, actor)
+        return {"state": RunState.RUNNING.value, "run": reservation.run, "resumed": reservation.resumed}
+
+    def _with_own(self, digest: str, given: tuple[PartyApproval, ...]) -> tuple[PartyApproval, ...]:
+        own = self._documents.approval(digest)
+        others = tuple(approval for approval in given if approval.party != self._state.name)
+        return others if own is None else (*others, own)
+
+    def _grounds(self, digest: str) -> Grounds:
+        return Grounds(
+            book=self._state.address_book(),
+            policy=read_policy(self._state.folder),
+            people=read_people(self._state.folder),
+            decisions=self._documents.decisions(digest),
+            current_block=self._current_block,
+            code=self._code_digest(),
+            bind=self._bind,
+            now=self._now(),
+        )
+
+    def _spawn(
+        self,
+        digest: str,
+        request: ComputationRequest,
+        approvals: tuple[PartyApproval, ...],
+        role: str,
+        reservation: Reservation,
+        actor: Actor,
+    ) -> None:
+        """Logs, prepares and spawns a reserved run; when any of it fails, the run is given back."""
+        run, target = reservation.run, f"request {digest}"
+        folder = run_folder(self._state.runs, digest, run)
+        try:
+            self._journal.ok(
+                AuditEvent.STARTED,
+                actor,
+                target,
+                run=run,
+                attempt=reservation.attempt,
+                resumed=reservation.resumed,
+            )
+            prepare_folder(folder, self._spec(digest, run, approvals, role), resumed=reservation.resumed)
+            if self._injected_seed is not None:
+                self._journal.ok(AuditEvent.PRIVATE_SEED_INJECTED, self._journal.itself, target, run=run)
+            self._workers.spawn(digest, run, folder)
+        except (OSError, FedaccordError) as error:
+            self._ledger.finish(digest, run, RunState.FAILED, to_wire(error), self._now(), committed=False)
+            self._journal.failed(
+                AuditEvent.RUN_FAILED, self._journal.itself, target, run=run, reason=to_wire(error)
+            )
+            raise StateError(f"the worker of run {run} could not be started: {error}") from error
+
+    def _spec(self, digest: str, run: int, approvals: tuple[PartyApproval, ...], role: str) -> RunSpec:
+        seed = "" if self._injected_seed is None else seeds.injected(self._injected_seed, role).hex()
+        return RunSpec(
+            digest=digest,
+            run=run,
+            request=self._documents.signed_text(digest),
+            approvals=approvals_text(approvals),
+            role=role,
+            state=str(self._state.folder),
+            store=str(self._state.blocks),
+            audit=str(self._state.audit_path),
+            link_key=str(self._state.folder / "keys" / "link.pem"),
+            link_certificate=str(self._state.folder / "keys" / "link.crt"),
+            bind=self._bind,
+            seed=seed,
+        )
+
+    def commit(self, digest: str, run: int) -> None:
+        """The worker is about to send its first message: from now on the run counts, whatever happens."""
+        self._ledger.commit(digest, run, self._now())
+
+    def cancel(self, digest: str, actor: Actor) -> None:
+        """Ends the running run of the request and waits for its end; StateError when none has started."""
+        row = self._ledger.find(digest)
+        if row.state in (RunState.PENDING, RunState.APPROVED):
+            raise StateError(f"request {digest[:12]} is {row.state}: nothing runs")
+        if row.state is RunState.RUNNING:
+            self._journal.ok(AuditEvent.RUN_CANCELLED, actor, f"request {digest}", run=row.run, phase="asked")
+            with self._starting:  # not between a reservation and its spawn
+                worker = self._workers.tell(digest, "cancel")
+            if worker is not None:
+                worker.ended.wait(OLD_WORKER_SECONDS)
+
+    def stop(self, digest: str, reason: str) -> None:
+        """After a revocation: stops the worker, deletes what passes, and marks the models of all runs."""
+        with self._starting:  # a start that was let through before must have its worker by now
+            worker = self._workers.tell(digest, "revoke")
+        for folder in sorted(self._state.runs.glob(f"{digest}-*")):
+            mark_withdrawn(folder, self._state.name, reason, self._now())
+            if worker is None or folder != worker.folder:
+                self._tidy(digest, folder)
+
+    def reconcile(self) -> None:
+        """After a restart: runs whose worker is gone become what their progress says, or INTERRUPTED; old papers go."""
+        for digest, run in self._ledger.running():
+            if alive(run_folder(self._state.runs, digest, run)):
+                threading.Thread(target=self._wait_for_old_worker, args=(digest, run), daemon=True).start()
+            else:
+                self.settle_if_gone(digest, run)
+        for row in self._ledger.all():
+            if row.run and row.state in ENDED and self._expired(row.digest):
+                self._tidy(row.digest, run_folder(self._state.runs, row.digest, row.run))
+
+    def _wait_for_old_worker(self, digest: str, run: int) -> None:
+        """The worker of a supervisor that was killed: it has read its end of file and stops by itself, or is killed."""
+        folder = run_folder(self._state.runs, digest, run)
+        end = time.monotonic() + OLD_WORKER_SECONDS
+        while alive(folder) and not self.stopping.is_set():
+            if time.monotonic() > end:
+                kill_old(folder)
+            self.stopping.wait(POLL)
+        if not self.stopping.is_set():
+            self.settle_if_gone(digest, run)
+
+    def close(self) -> None:
+        """Lets every worker checkpoint and stop, and waits until all are gone."""
+        self.stopping.set()
+        with self._starting:
+            self._workers.close()
+
+    def _finished(self, worker: Worker, status: int) -> None:
+        self._settle(worker.digest, worker.run, worker.asked, status)
+
+    def settle_if_gone(self, digest: str, run: int) -> None:
+        """Writes the end of a run that the ledger believes to be RUNNING and that no worker works on."""
+        with self._starting:  # not between a reservation and its spawn
+            lives = self._workers.find(digest) is not None or alive(run_folder(self._state.runs, digest, run))
+            if not lives and (digest, run) in self._ledger.running():
+                self._settle(digest, run, "", None)
+
+    def _settle(self, digest: str, run: int, asked: str, status: int | None) -> None:
+        """Writes the end of a run whose worker is gone: ledger, log, and what must not stay."""
+        folder = run_folder(self._state.runs, digest, run)
+        snapshot = read_snapshot(folder)
+        end = run_end(snapshot, folder, asked, status)
+        sent = snapshot is not None and snapshot.bytes_sent > 0
+        self._ledger.finish(
+            digest, run, end.state, end.reason, self._now(), committed=sent or end.state is RunState.DONE
+        )
+        if end.reason == PEER_REVOKED:
+            mark_withdrawn(folder, self._peers(digest), end.reason, self._now())
+        if not end.logged:
+            detail = {
+                "run": run,
+                "state": end.state.value,
+                "reason": end.reason,
+                "exit": -1 if status is None else status,
+            }
+            self._journal.ok(EVENTS[end.state], self._journal.itself, f"request {digest}", **detail)
+        if self._ledger.find(digest).state in (RunState.DONE, RunState.CANCELLED, RunState.REVOKED):
+            self._tidy(digest, folder)
+
+    def _peers(self, digest: str) -> str:
+        parties = self._documents.request(digest).request.parties
+        return " or ".join(entry.name for entry in parties if entry.name != self._state.name)
+
+    def _tidy(self, digest: str, folder: Path) -> None:
+        """Deletes checkpoints, temporary material and the private seed of an ended run, and logs that it did."""
+        deleted = delete_passing(folder)
+        if deleted:
+            target, names = f"request {digest}", " ".join(deleted)
+            self._journal.ok(AuditEvent.TEMPORARY_DELETED, self._journal.itself, target, deleted=names)
+
+    def _expired(self, digest: str) -> bool:
+        request = self._documents.request(digest).request
+        return self._now() >= parse_utc(request.expires, "expires", RequestError)

@@ -1,0 +1,240 @@
+"""The ledger: which state each request is in, who may call it, and how many of its runs are used.
+
+SQLite with synchronous=FULL; every change is one immediate transaction, so that threads, processes and a restart see
+the same counters. A start *reserves* a run, the first message *commits* it; a run that ends before its first message
+is given back. An INTERRUPTED run (or one that failed for the peer's sake) is taken up again under its own number.
+"""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+
+from parties.control.run_state import ENDED, RequestRow, Reservation, RunState
+from protocols.errors import NotApprovedError, RequestError, RevokedRun, RunsUsedError, StateError
+
+__all__ = ["ENDED", "Ledger", "RequestRow", "Reservation", "RunState"]
+
+SCHEMA = """
+CREATE TABLE IF NOT EXISTS requests (
+    digest TEXT PRIMARY KEY, caller TEXT NOT NULL, analyst TEXT NOT NULL, allowed INTEGER NOT NULL,
+    state TEXT NOT NULL, reason TEXT NOT NULL, changed TEXT NOT NULL) STRICT;
+CREATE TABLE IF NOT EXISTS runs (
+    digest TEXT NOT NULL REFERENCES requests, run INTEGER NOT NULL, state TEXT NOT NULL, reason TEXT NOT NULL,
+    committed INTEGER NOT NULL, attempts INTEGER NOT NULL, changed TEXT NOT NULL, PRIMARY KEY (digest, run)) STRICT;
+"""
+RESUMABLE = ("peer_lost", "peer_timeout", "link", "peer_stopped:interrupted")
+"""Reasons of a FAILED run that were the peer's or the network's: the run may be taken up again."""
+
+
+class Ledger:
+    """The registry over one SQLite file; may be used by several threads and processes at once."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        path.touch(mode=0o600, exist_ok=True)
+        with self._transaction() as database:
+            for statement in SCHEMA.split(";")[:-1]:
+                database.execute(statement)
+
+    @contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        database = sqlite3.connect(self._path, timeout=30, isolation_level=None)
+        try:
+            database.row_factory = sqlite3.Row
+            database.execute("PRAGMA synchronous=FULL")
+            database.execute("PRAGMA foreign_keys=ON")
+            database.execute("BEGIN IMMEDIATE")
+            try:
+                yield database
+            except BaseException:
+                database.execute("ROLLBACK")
+                raise
+            database.execute("COMMIT")
+        finally:
+            database.close()
+
+    def bind(self, digest: str, *, caller: str, analyst: str, allowed: int, now: datetime) -> bool:
+        """Registers a request as PENDING and binds it to its caller; False when it is bound to him already.
+
+        Raises RequestError when the digest belongs to another caller.
+        """
+        with self._transaction() as database:
+            row = database.execute("SELECT caller FROM requests WHERE digest = ?", (digest,)).fetchone()
+            if row is not None:
+                if row["caller"] != caller:
+                    raise RequestError(f"request {digest[:12]} belongs to another caller")
+                return False
+            database.execute(
+                "INSERT INTO requests VALUES (?, ?, ?, ?, ?, '', ?)",
+                (digest, caller, analyst, allowed, RunState.PENDING, now.isoformat()),
+            )
+            return True
+
+    def approve(self, digest: str, now: datetime) -> None:
+        """PENDING becomes APPROVED; StateError from any other state."""
+        with self._transaction() as database:
+            row = _request(database, digest)
+            if row.state is not RunState.PENDING:
+                raise StateError(f"request {digest[:12]} is {row.state}, only a pending one can be approved")
+            _set_request(database, digest, RunState.APPROVED, "", now)
+
+    def note(self, digest: str, reason: str, now: datetime) -> None:
+        """Keeps the request PENDING, with a reason why it wasn't approved (a denial that may be thought over)."""
+        with self._transaction() as database:
+            row = _request(database, digest)
+            if row.state is not RunState.PENDING:
+                raise StateError(f"request {digest[:12]} is {row.state}, no longer pending")
+            _set_request(database, digest, RunState.PENDING, reason, now)
+
+    def revoke(self, digest: str, reason: str, now: datetime) -> bool:
+        """The request ends for good, whatever its state; True when one of its runs is RUNNING and must be stopped."""
+        with self._transaction() as database:
+            row = _request(database, digest)
+            _set_request(database, digest, RunState.REVOKED, reason, now)
+            return row.state is RunState.RUNNING
+
+    def reserve(self, digest: str, now: datetime) -> Reservation:
+        """Takes the next run of an approved request, or takes up a resumable one; the request becomes RUNNING.
+
+        Raises NotApprovedError, RevokedRun, StateError (running already) or RunsUsedError ("used 1 of 1").
+        """
+        with self._transaction() as database:
+            row = _request(database, digest)
+            _check_startable(row)
+            last = database.execute(
+                "SELECT * FROM runs WHERE digest = ? ORDER BY run DESC LIMIT 1", (digest,)
+            ).fetchone()
+            if last is not None and (not last["committed"] or _resumable(last)):
+                run, attempt = int(last["run"]), int(last["attempts"]) + 1
+                database.execute(
+                    "UPDATE runs SET state = ?, reason = '', attempts = ?, changed = ? WHERE digest = ? AND run = ?",
+                    (RunState.RUNNING, attempt, now.isoformat(), digest, run),
+                )
+                _set_request(database, digest, RunState.RUNNING, "", now)
+                return Reservation(run=run, attempt=attempt, resumed=bool(last["committed"]))
+            if row.used >= row.allowed:
+                raise _used(row)
+            database.execute(
+                "INSERT INTO runs VALUES (?, ?, ?, '', 0, 1, ?)",
+                (digest, row.run + 1, RunState.RUNNING, now.isoformat()),
+            )
+            _set_request(database, digest, RunState.RUNNING, "", now)
+            return Reservation(run=row.run + 1, attempt=1, resumed=False)
+
+    def check_startable(self, digest: str) -> RequestRow:
+        """The request, when `reserve` would find a run for it now; raises like `reserve`, changes nothing."""
+        with self._transaction() as database:
+            row = _request(database, digest)
+            _check_startable(row)
+            last = database.execute(
+                "SELECT * FROM runs WHERE digest = ? ORDER BY run DESC LIMIT 1", (digest,)
+            ).fetchone()
+            if row.used >= row.allowed and not (last is not None and _resumable(last)):
+                raise _used(row)
+            return row
+
+    def commit(self, digest: str, run: int, now: datetime) -> None:
+        """The run counts as used from now on, durably; StateError unless it is RUNNING."""
+        with self._transaction() as database:
+            done = database.execute(
+                "UPDATE runs SET committed = 1, changed = ? WHERE digest = ? AND run = ? AND state = ?",
+                (now.isoformat(), digest, run, RunState.RUNNING),
+            )
+            if done.rowcount != 1:
+                raise StateError(f"run {run} of request {digest[:12]} is not running")
+
+    def finish(
+        self, digest: str, run: int, state: RunState, reason: str, now: datetime, *, committed: bool
+    ) -> None:
+        """Writes the end of a run and of the request, unless the request was revoked; False `committed` gives it back.
+
+        A run that was committed before stays so. StateError for a state that is no end.
+        """
+        if state not in ENDED:
+            raise StateError(f"{state} is not an end")
+        with self._transaction() as database:
+            row = _request(database, digest)
+            state = RunState.REVOKED if row.state is RunState.REVOKED else state
+            database.execute(
+                "UPDATE runs SET state = ?, reason = ?, committed = max(committed, ?), changed = ?"
+                " WHERE digest = ? AND run = ?",
+                (state, reason, int(committed), now.isoformat(), digest, run),
+            )
+            _set_request(
+                database, digest, state, row.reason if row.state is RunState.REVOKED else reason, now
+            )
+
+    def find(self, digest: str) -> RequestRow:
+        """The request; RequestError when nobody submitted it here."""
+        with self._transaction() as database:
+            return _request(database, digest)
+
+    def all(self) -> tuple[RequestRow, ...]:
+        """All requests, the newest change last."""
+        with self._transaction() as database:
+            rows = database.execute("SELECT digest FROM requests ORDER BY changed, digest").fetchall()
+            return tuple(_request(database, row["digest"]) for row in rows)
+
+    def running(self) -> tuple[tuple[str, int], ...]:
+        """Digest and number of every run that the ledger believes to be RUNNING."""
+        with self._transaction() as database:
+            rows = database.execute(
+                "SELECT digest, run FROM runs WHERE state = ?", (RunState.RUNNING,)
+            ).fetchall()
+            return tuple((row["digest"], int(row["run"])) for row in rows)
+
+
+def _request(database: sqlite3.Connection, digest: str) -> RequestRow:
+    row = database.execute(
+        "SELECT r.*, (SELECT count(*) FROM runs u WHERE u.digest = r.digest AND (u.committed OR u.state = 'RUNNING'))"
+        " AS used, (SELECT coalesce(max(run), 0) FROM runs u WHERE u.digest = r.digest) AS run"
+        " FROM requests r WHERE r.digest = ?",
+        (digest,),
+    ).fetchone()
+    if row is None:
+        raise RequestError(f"request {digest[:12]} is not known here", remedy="submit it first")
+    return RequestRow(
+        digest=row["digest"],
+        caller=row["caller"],
+        analyst=row["analyst"],
+        allowed=int(row["allowed"]),
+        used=int(row["used"]),
+        run=int(row["run"]),
+        state=RunState(row["state"]),
+        reason=row["reason"],
+        changed=row["changed"],
+    )
+
+
+def _set_request(
+    database: sqlite3.Connection, digest: str, state: RunState, reason: str, now: datetime
+) -> None:
+    database.execute(
+        "UPDATE requests SET state = ?, reason = ?, changed = ? WHERE digest = ?",
+        (state, reason, now.isoformat(), digest),
+    )
+
+
+def _check_startable(row: RequestRow) -> None:
+    if row.state is RunState.REVOKED:
+        raise RevokedRun(
+            f"request {row.digest[:12]} was revoked: {row.reason}", remedy="ask again with a new request"
+        )
+    if row.state is RunState.PENDING:
+        raise NotApprovedError(f"request {row.digest[:12]} is not approved here")
+    if row.state is RunState.RUNNING:
+        if row.used >= row.allowed:
+            raise _used(row)
+        raise StateError(f"run {row.run} of request {row.digest[:12]} is running", remedy="wait for its end")
+
+
+def _used(row: RequestRow) -> RunsUsedError:
+    return RunsUsedError(f"used {row.used} of {row.allowed}", remedy="ask for more runs with a new request")
+
+
+def _resumable(run: sqlite3.Row) -> bool:
+    return run["state"] == RunState.INTERRUPTED or (
+        run["state"] == RunState.FAILED and run["reason"] in RESUMABLE
+    )

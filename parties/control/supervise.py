@@ -1,0 +1,45 @@
+"""Runs a party's datasite in the foreground: the supervisor wired to the store, the catalog and the syft server."""
+
+import os
+import sys
+import time
+
+from parties import catalog
+from parties.blocks.store import Store
+from parties.control.supervisor import Options, serve
+from parties.home.state import State
+from parties.syft_side.launcher import START_SECONDS, launch, ready_path
+
+POLL = 0.1  # seconds between two looks for the syft server
+
+
+def run_datasite(state: State, *, injected_seed: int | None = None, bind: str = "") -> None:
+    """Serves until Ctrl-C, SIGTERM or `shutdown`. Raises StateError, PortInUse or DatasiteError with the remedy."""
+    store = Store(state.blocks)
+
+    def current_block(name: str) -> tuple[int, str]:
+        schema = store.describe(name)
+        return schema.version, schema.commitment
+
+    options = Options(
+        current_block=current_block,
+        code_digest=catalog.code_digest,
+        blocks=lambda: tuple(schema.block for schema in store.list()),
+        launcher=launch,
+        injected_seed=injected_seed,
+        bind=bind,
+    )
+    serve(state, options, ready=lambda: _announce(state))
+
+
+def _announce(state: State) -> None:
+    print(f"{state.name}: supervisor {os.getpid()} answers in {state.folder}", flush=True)
+    end = time.monotonic() + START_SECONDS
+    while not ready_path(state).exists() and time.monotonic() < end:
+        time.sleep(POLL)
+    if ready_path(state).exists():
+        print(
+            f"{state.name}: datasite ready on http://{state.host}:{state.port}  (Ctrl-C stops it)", flush=True
+        )
+    else:
+        print(f"{state.name}: the syft server isn't up yet, see syft/server.log", file=sys.stderr, flush=True)

@@ -1,0 +1,95 @@
+"""All that is checked before a run may start: nothing is opened, reserved or spawned until every check has passed."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import datetime
+
+from parties.home.cards import AddressBook
+from parties.home.people import Person
+from parties.home.policy import Policy, missing, missing_jointly, violations
+from parties.links.rendezvous import bind
+from protocols.approval import (
+    PartyApproval,
+    PersonDecision,
+    check_expiry,
+    verify_all,
+    verify_party_approval,
+)
+from protocols.errors import BlockError, CodeDigestError, NotApprovedError
+from protocols.request import ComputationRequest, PartyEntry
+
+CurrentBlock = Callable[[str], tuple[int, str]]
+"""Version and commitment of the newest version of a block by name; DataMissingError when there is none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grounds:
+    """What this party knows at the moment of a start; `decisions` are its own people's, `code` its code's digest,
+    `bind` the host that a listening worker binds when it isn't the roster's."""
+
+    book: AddressBook
+    policy: Policy
+    people: tuple[Person, ...]
+    decisions: tuple[PersonDecision, ...]
+    current_block: CurrentBlock
+    code: str
+    bind: str
+    now: datetime
+
+
+def check_start(
+    request: ComputationRequest, approvals: Iterable[PartyApproval], grounds: Grounds
+) -> PartyEntry:
+    """Our own roster entry, when the request may run here and now with these approvals of all parties.
+
+    Raises, in this order: ExpiredError; RosterError; NotApprovedError (own people, other parties, reviewers over all
+    parties) or ApprovalError; CodeDigestError; DataMissingError or BlockError; PortInUse or LinkError.
+    """
+    given = tuple(approvals)
+    check_expiry(request, grounds.now)
+    own = grounds.book.check_roster(request)
+    _check_own_people(request, own, given, grounds)
+    verify_all(request, given, grounds.now)
+    lacking = missing_jointly(grounds.policy, request, given)
+    if lacking:
+        raise NotApprovedError("; ".join(lacking), remedy="wait until they have approved, then start again")
+    if request.code_digest != grounds.code:
+        raise CodeDigestError(
+            f"the request was made for code {request.code_digest[:12]}, installed is {grounds.code[:12]}",
+            remedy="install the same release at every party, or ask with a new request",
+        )
+    check_blocks(request, own.role, grounds.current_block)
+    if own.address:
+        bind(own.address, grounds.bind).close()
+    return own
+
+
+def check_blocks(request: ComputationRequest, role: str, current_block: CurrentBlock) -> None:
+    """BlockError unless each block that the request wants of this role is still the newest version of that name."""
+    for entry in request.blocks:
+        if entry.role != role:
+            continue
+        version, commitment = current_block(entry.block)
+        if (version, commitment) != (entry.version, entry.commitment):
+            raise BlockError(
+                f"block {entry.block} is at version {version}, the request was approved for version {entry.version}"
+                " and its content",
+                remedy="ask with a new request for the new version; approvals don't carry over",
+            )
+
+
+def _check_own_people(
+    request: ComputationRequest, own: PartyEntry, approvals: tuple[PartyApproval, ...], grounds: Grounds
+) -> None:
+    """Our people's decisions of today satisfy our policy of today, and our own approval is among those given."""
+    lacking = (
+        *violations(grounds.policy, request, grounds.now),
+        *missing(grounds.policy, request, grounds.people, grounds.decisions),
+    )
+    if lacking:
+        raise NotApprovedError(f"{own.name}: {'; '.join(lacking)}")
+    for approval in approvals:
+        if approval.party == own.name:
+            verify_party_approval(approval, request)
+            return
+    raise NotApprovedError(f"{own.name} hasn't countersigned the request")

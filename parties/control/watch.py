@@ -1,0 +1,94 @@
+"""What an analyst and the owner can see of a request: its state, its progress, and the released result."""
+
+import threading
+import time
+from collections.abc import Callable
+
+from parties.control.runs import Ledger, RunState
+from parties.control.workers import run_folder
+from parties.home.journal import Actor, Journal
+from parties.home.private_files import read_json
+from parties.home.state import State
+from parties.work.runspec import RESULT_FILE, read_snapshot
+from protocols.audit import AuditEvent
+from protocols.errors import RequestError, StateError
+
+POLL = 0.1  # seconds between two looks at a progress file
+LONGEST_WAIT = 20.0  # seconds of a status call
+WAITING_CALLS = 16  # status calls that may wait at once, one per request; the others are answered at once
+PROGRESS = ("seq", "phase", "step", "of", "loss", "eta", "bytes_sent", "bytes_received", "note")
+Settle = Callable[[str, int], None]
+"""Writes the end of a run (digest, number) whose worker is gone; does nothing for a living one."""
+
+
+class Watch:
+    """Views of the ledger and of the run folders; every method may be called from several threads."""
+
+    def __init__(
+        self, state: State, *, ledger: Ledger, journal: Journal, settle: Settle, stopping: threading.Event
+    ) -> None:
+        self._state = state
+        self._ledger = ledger
+        self._journal = journal
+        self._settle_if_gone = settle
+        self._stopping = stopping
+        self._waiting: set[str] = set()
+        self._waiting_lock = threading.Lock()
+
+    def status(self, digest: str, seen: str, wait: float = LONGEST_WAIT) -> dict[str, object]:
+        """How the request stands; while it runs, waits up to `wait` seconds for other news than number `seen`.
+
+        Only one call per request waits, and only some at all: a further one is answered at once.
+        """
+        if seen and not seen.removeprefix("-").isdecimal():
+            raise RequestError("status takes the last seen number as text")
+        known = int(seen[:12]) if seen else -1
+        waits = self._may_wait(digest)
+        end = time.monotonic() + (min(wait, LONGEST_WAIT) if waits else 0.0)
+        try:
+            while True:
+                view = self.view(digest)
+                news = view["state"] != RunState.RUNNING or view["seq"] != known
+                if news or self._stopping.is_set() or time.monotonic() >= end:
+                    return view
+                self._stopping.wait(POLL)
+        finally:
+            if waits:
+                with self._waiting_lock:
+                    self._waiting.discard(digest)
+
+    def _may_wait(self, digest: str) -> bool:
+        with self._waiting_lock:
+            if digest in self._waiting or len(self._waiting) >= WAITING_CALLS:
+                return False
+            self._waiting.add(digest)
+            return True
+
+    def view(self, digest: str) -> dict[str, object]:
+        """State, counters and, once there was a run, its newest progress; never RUNNING without a living worker."""
+        row = self._ledger.find(digest)
+        if row.state is RunState.RUNNING:
+            self._settle_if_gone(digest, row.run)
+            row = self._ledger.find(digest)
+        view: dict[str, object] = {
+            "state": row.state.value,
+            "reason": row.reason,
+            "run": row.run,
+            "used": row.used,
+            "allowed": row.allowed,
+            "seq": 0,
+        }
+        snapshot = read_snapshot(run_folder(self._state.runs, digest, row.run)) if row.run else None
+        if snapshot is not None:
+            for name in ("seq", "phase", "step", "of", "loss", "eta", "bytes_sent", "bytes_received", "note"):
+                view[name] = getattr(snapshot, name)
+        return view
+
+    def result(self, digest: str, actor: Actor) -> dict[str, object]:
+        """What the newest run releases to the analyst, each release logged; StateError unless the request is DONE."""
+        row = self._ledger.find(digest)
+        if row.state is not RunState.DONE:
+            raise StateError(f"request {digest[:12]} is {row.state}, a result comes with DONE only")
+        result = read_json(run_folder(self._state.runs, digest, row.run) / RESULT_FILE)
+        self._journal.ok(AuditEvent.RESULT_RELEASED, actor, f"request {digest}", run=row.run)
+        return {"state": row.state.value, "run": row.run, "result": result}

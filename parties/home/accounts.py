@@ -1,0 +1,48 @@
+"""Which analyst has which account on the party's syft server; a request is taken only from its own analyst's."""
+
+import secrets
+
+from parties.control.tasks import TaskQueue
+from parties.home.journal import Actor, Journal
+from parties.home.private_files import read_json, write_json
+from parties.home.state import State
+from protocols.audit import AuditEvent
+from protocols.errors import RequestError, RosterError
+from protocols.request import ComputationRequest
+
+
+class Accounts:
+    """The accounts of one party, kept in users.json by the analysts' names of the address book."""
+
+    def __init__(self, state: State, *, tasks: TaskQueue, journal: Journal) -> None:
+        self._state = state
+        self._tasks = tasks
+        self._journal = journal
+
+    def check(self, request: ComputationRequest, email: str) -> None:
+        """RequestError unless the analyst of the request is the one whose account here has this e-mail."""
+        if self.all().get(request.analyst.name) != email:
+            raise RequestError(
+                f"the request names analyst {request.analyst.name}, who has no account {email[:80]!r} here",
+                remedy=f"fedaccord user add {request.analyst.name} --email ...",
+            )
+
+    def all(self) -> dict[str, str]:
+        """E-mail of each analyst's account here, by the analyst's name."""
+        path = self._state.folder / "users.json"
+        return {name: str(email) for name, email in read_json(path).items()} if path.exists() else {}
+
+    def add(self, name: str, email: str) -> str:
+        """Opens an account for an analyst of the address book and gives back its first password, which isn't kept."""
+        card = self._state.address_book().find(name, "analyst")
+        accounts = self.all()
+        if name in accounts or email in accounts.values():
+            raise RosterError(f"{name} or {email[:80]!r} has an account already")
+        if "@" not in email or not email.isprintable() or len(email) > 200 or email != email.strip():
+            raise RequestError(f"{email[:80]!r} is not an e-mail address")
+        password = secrets.token_urlsafe(18)
+        write_json(self._state.folder / "users.json", accounts | {name: email})
+        self._tasks.put("add_user", {"name": name, "email": email, "password": password})
+        actor = Actor(who="owner", role="owner", organisation=self._state.organisation, origin="socket")
+        self._journal.ok(AuditEvent.USER_ADDED, actor, f"analyst {name}", organisation=card.organisation)
+        return password

@@ -1,0 +1,66 @@
+"""The supervisor's pen for the audit log: who did what to which request, with what result."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from parties.home.state import State
+from protocols.audit import AuditEvent, AuditLog, Result
+from protocols.errors import FedaccordError
+from protocols.records import Scalar
+
+TEXT_LIMIT = 200  # characters of a text in an entry's detail
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Actor:
+    """Who acts: a name, in which role, from which organisation, over which way (`origin`: syft, socket, serve)."""
+
+    who: str
+    role: str
+    organisation: str
+    origin: str
+
+
+class Journal:
+    """Writes entries for one party; one that can't be written raises AuditError, and the action must not happen."""
+
+    def __init__(self, state: State, now: Callable[[], datetime]) -> None:
+        self.log = AuditLog(state.audit_path, state.name)
+        self.itself = Actor(who="supervisor", role="program", organisation=state.organisation, origin="serve")
+        self._now = now
+
+    def ok(self, event: AuditEvent, actor: Actor, target: str, **detail: Scalar) -> None:
+        """One entry for something that was done."""
+        self._write(event, actor, Result.OK, target, detail)
+
+    def refused(self, event: AuditEvent, actor: Actor, target: str, error: FedaccordError) -> None:
+        """One entry for something that a rule forbade, with the error's code and text."""
+        self._write(event, actor, Result.REFUSED, target, {"code": error.code, "reason": str(error)})
+
+    def failed(self, event: AuditEvent, actor: Actor, target: str, **detail: Scalar) -> None:
+        """One entry for something that broke."""
+        self._write(event, actor, Result.FAILED, target, detail)
+
+    def _write(
+        self, event: AuditEvent, actor: Actor, result: Result, target: str, detail: Mapping[str, Scalar]
+    ) -> None:
+        self.log.append(
+            event,
+            who=actor.who,
+            role=actor.role,
+            organisation=actor.organisation,
+            result=result,
+            origin=actor.origin,
+            object=target,
+            detail={name: _short(value) for name, value in detail.items()},
+            now=self._now(),
+        )
+
+
+def _short(value: Scalar) -> Scalar:
+    """The value as a detail may hold it: text on one printable line."""
+    if not isinstance(value, str):
+        return value
+    line = " ".join("".join(c if c.isprintable() else " " for c in value).split())
+    return line[:TEXT_LIMIT].rstrip()

@@ -1,0 +1,151 @@
+"""What two workers tell each other before the first message of a run and after the last.
+
+Each proves nothing by words: whom one speaks with is settled by the pinned certificate, that the parties agreed by
+their countersigned approvals, and a log's head by its party's signature.  All of it is checked here, in the order:
+protocol version, digest, role, approvals of all parties, head.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from parties.work.drive import Traffic
+from protocols import wire
+from protocols.approval import PartyApproval, parse_approvals, verify_all
+from protocols.audit import SignedHead, parse_head
+from protocols.errors import ProtocolError, WireError
+from protocols.request import ComputationRequest, digest, party
+
+VERSION: Final = 1
+HELLO_LIMIT: Final = 1 << 23
+
+
+@dataclass(frozen=True, slots=True)
+class Hello(wire.Message):
+    """A worker's first message: the run it is for, its party's role there, all approvals, the head of its party's log.
+
+    `held` are the steps of the checkpoints it could go on from, in decimal.
+    """
+
+    version: int
+    digest: str
+    role: str
+    approvals: str
+    head: str
+    held: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Goodbye(wire.Message):
+    """A worker's last message: its log's closing head, and the hashes of all it sent to and received from this peer."""
+
+    head: str
+    sent: str
+    received: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Peer:
+    """What a checked hello says about the other side; `held` are steps."""
+
+    role: str
+    name: str
+    head: SignedHead
+    held: frozenset[int]
+
+
+def hello(request_digest: str, role: str, approvals: str, head: str, held: Iterable[int]) -> bytes:
+    """The bytes of this side's hello."""
+    steps = tuple(str(step) for step in sorted(held))
+    return wire.encode(Hello(VERSION, request_digest, role, approvals, head, steps))
+
+
+def for_same_run(request_digest: str, role: str) -> Callable[[bytes], bool]:
+    """Whether a hello is of this request and of that role: of another run of the same parties it isn't."""
+
+    def is_ours(data: bytes) -> bool:
+        try:
+            came = _parse_hello(data)
+        except WireError:
+            return False
+        return came.digest == request_digest and came.role == role
+
+    return is_ours
+
+
+def check_hello(data: bytes, request: ComputationRequest, role: str, now: datetime) -> Peer:
+    """The peer of that role, when its hello holds.
+
+    The certificate was the roster's for `role`, or there would be no link.  Raises ProtocolError for another version,
+    digest or role; what `verify_all` raises for approvals; AuditError for a head that the party didn't sign.
+    """
+    came = _parse_hello(data)
+    entry = party(request, role)
+    if came.version != VERSION:
+        raise ProtocolError(
+            f"{entry.name} speaks version {came.version} of the handshake, this is version {VERSION}",
+            remedy="install the same release at both parties",
+        )
+    if came.digest != digest(request):
+        raise ProtocolError(
+            f"{entry.name} came with request {came.digest[:12]}, this run is of {digest(request)[:12]}"
+        )
+    if came.role != role:
+        raise ProtocolError(f"{entry.name} claims the role {came.role[:40]!r}, the roster says {role}")
+    verify_all(request, parse_approvals(came.approvals), now)
+    return Peer(
+        role=role, name=entry.name, head=_head(came.head, request, role), held=_steps(came.held, entry.name)
+    )
+
+
+def agreed_step(own: Iterable[int], peers: Iterable[Peer]) -> int:
+    """The newest step that every side has a checkpoint of, or 0: from the beginning."""
+    common = set(own)
+    for peer in peers:
+        common &= peer.held
+    return max(common, default=0)
+
+
+def goodbye(head: str, traffic: Traffic, role: str) -> bytes:
+    """The bytes of this side's goodbye to that role."""
+    return wire.encode(
+        Goodbye(head, traffic.sent[role].transcript.digest(), traffic.received[role].transcript.digest())
+    )
+
+
+def check_goodbye(data: bytes, request: ComputationRequest, traffic: Traffic, role: str) -> SignedHead:
+    """The peer's closing head; ProtocolError when the two sides don't agree on what was sent and received."""
+    came = wire.decode(data, (Goodbye,), limit=HELLO_LIMIT)
+    assert isinstance(came, Goodbye)
+    own = (traffic.received[role].transcript.digest(), traffic.sent[role].transcript.digest())
+    if (came.sent, came.received) != own:
+        raise ProtocolError(f"{party(request, role).name} and we don't agree on the messages of this run")
+    return _head(came.head, request, role)
+
+
+def approvals_of(text: str, request: ComputationRequest, now: datetime) -> tuple[PartyApproval, ...]:
+    """The approvals in this side's own papers, verified for all parties."""
+    approvals = parse_approvals(text)
+    verify_all(request, approvals, now)
+    return approvals
+
+
+def _parse_hello(data: bytes) -> Hello:
+    came = wire.decode(data, (Hello,), limit=HELLO_LIMIT)
+    assert isinstance(came, Hello)
+    return came
+
+
+def _head(text: str, request: ComputationRequest, role: str) -> SignedHead:
+    entry = party(request, role)
+    signed = parse_head(text, entry.signing_key)
+    if signed.head.party != entry.name:
+        raise ProtocolError(f"{entry.name} sent an audit head of {signed.head.party[:80]}")
+    return signed
+
+
+def _steps(held: tuple[str, ...], name: str) -> frozenset[int]:
+    if len(held) > 100 or not all(step.isascii() and step.isdigit() and len(step) < 10 for step in held):
+        raise ProtocolError(f"{name} sent a list of checkpoints that isn't one")
+    return frozenset(int(step) for step in held)

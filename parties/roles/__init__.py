@@ -1,0 +1,1 @@
+"""What owners, reviewers, analysts and researchers do, apart from how they type it."""

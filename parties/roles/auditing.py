@@ -1,0 +1,100 @@
+"""Reading a party's audit log: its verification, its newest entries, and the heads it holds of others' logs."""
+
+from collections import deque
+from collections.abc import Iterable
+from pathlib import Path
+
+from parties.home.private_files import make_private_folder, write_private
+from parties.home.state import State
+from protocols.audit import (
+    AuditEvent,
+    Entry,
+    Head,
+    SignedHead,
+    parse_head,
+    read,
+    to_text,
+    verify,
+    verify_head,
+)
+from protocols.errors import AuditError
+
+
+def verify_log(state: State, heads: tuple[Path, ...]) -> tuple[dict[str, object], str]:
+    """Checks the log and gives back what was checked. Raises AuditError naming the first entry that is wrong.
+
+    Each head must be of this party's log, under this party's key.
+    """
+    signed = tuple(_own_head(state, path) for path in heads)
+    head = verify(state.audit_path, heads=signed)
+    document: dict[str, object] = {
+        "party": state.name,
+        "status": "ok",
+        "entries": head.index,
+        "head": head.hash,
+        "heads_compared": [{"index": s.head.index, "time": s.time} for s in signed],
+    }
+    compared = f", and {len(signed)} signed heads that others hold fit" if signed else ""
+    return document, f"ok: {head.index} entries of {state.name}, chain unbroken{compared}"
+
+
+def entries(state: State, last: int) -> tuple[dict[str, object], str]:
+    """The newest `last` entries as a document and as one line each."""
+    newest = deque(read(state.audit_path), maxlen=max(1, last))
+    document: dict[str, object] = {"party": state.name, "entries": [_record(entry) for entry in newest]}
+    return document, "\n".join(entry_line(entry) for entry in newest)
+
+
+def entry_line(entry: Entry) -> str:
+    """One entry on one line: number, time, event, result, who, what, details."""
+    detail = " ".join(f"{name}={value}" for name, value in entry.detail)
+    return (
+        f"{entry.index:>4} {entry.time} {entry.event.value:<18} {entry.result.value:<8} "
+        f"{entry.who} ({entry.role}, {entry.origin})  {entry.object}  {detail}"
+    ).rstrip()
+
+
+def write_peer_heads(state: State, out: Path) -> tuple[Path, ...]:
+    """Writes the newest signed head of each peer's log that this party holds, one file `PEER-head.json` each."""
+    newest: dict[str, SignedHead] = {}
+    for head in peer_heads(state):
+        known = newest.get(head.head.party)
+        if known is None or head.head.index >= known.head.index:
+            newest[head.head.party] = head
+    paths = []
+    for name, head in sorted(newest.items()):
+        paths.append(make_private_folder(out) / f"{name}-head.json")
+        write_private(paths[-1], to_text(head))
+    return tuple(paths)
+
+
+def peer_heads(state: State) -> Iterable[SignedHead]:
+    """Every signed head of another party's log that this party's log holds, oldest first, its signature verified."""
+    for entry in read(state.audit_path):
+        if entry.event is AuditEvent.HEAD_RECEIVED:
+            detail = {name: str(value) for name, value in entry.detail}
+            head = Head(party=detail["peer"], index=int(detail["index"]), hash=detail["hash"])
+            signed = SignedHead(
+                head=head, time=detail["time"], key=detail["key"], signature=detail["signature"]
+            )
+            verify_head(signed)
+            yield signed
+
+
+def _own_head(state: State, path: Path) -> SignedHead:
+    try:
+        signed = parse_head(path.read_text(encoding="utf-8").strip())
+    except OSError as error:
+        raise AuditError(f"head {path}: {error.strerror}") from error
+    verify_head(signed)
+    card = state.card()
+    if signed.head.party != state.name or signed.key != card.signing_key:
+        raise AuditError(
+            f"head {path} is of {signed.head.party}'s log or under another key, not of {state.name}'s"
+        )
+    return signed
+
+
+def _record(entry: Entry) -> dict[str, object]:
+    record: dict[str, object] = {name: getattr(entry, name) for name in entry.__dataclass_fields__}
+    return record | {"event": entry.event.value, "result": entry.result.value, "detail": dict(entry.detail)}

@@ -1,0 +1,230 @@
+"""What an analyst wants, as a small TOML file, and the complete request that it becomes.
+
+The plan says purpose, parties, blocks, columns and the settings that differ from the defaults. Everything else
+comes from the datasites (cards, schemas) and from the catalog (manifest, what the analyst receives), so that nobody
+writes a manifest by hand.
+"""
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from itertools import pairwise
+from pathlib import Path
+
+from parties import catalog
+from parties.blocks.key_text import check_agreement
+from parties.home.cards import PartyCard
+from parties.syft_side.publication import Publication
+from protocols.errors import ConfigError, RequestError
+from protocols.records import utc_text
+from protocols.request import AnalystEntry, BlockEntry, ComputationRequest, PartyEntry
+
+_FIELDS: Mapping[str, type] = {
+    "purpose": str,
+    "purpose_text": str,
+    "computation": str,
+    "minimum_group": int,
+    "minimum_overlap": int,
+    "public_seed": int,
+    "runs": int,
+    "days": int,
+}
+_PARTY_FIELDS: Mapping[str, type] = {"role": str, "block": str, "columns": list}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanParty:
+    """One party of a plan; empty `columns` means every feature column of the block."""
+
+    name: str
+    role: str
+    block: str
+    columns: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What the analyst asks for. `days` until it expires; `parameters` only where they differ from defaults."""
+
+    purpose: str
+    purpose_text: str
+    computation: str
+    parties: tuple[PlanParty, ...]
+    parameters: Mapping[str, object]
+    minimum_group: int = 10
+    minimum_overlap: int = 50
+    public_seed: int = 0
+    runs: int = 1
+    days: int = 7
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offer:
+    """What a datasite shows an analyst: the party's card and the newest publication of each of its blocks."""
+
+    card: PartyCard
+    blocks: Mapping[str, Publication]
+
+    def publication(self, block: str) -> Publication:
+        """The published block of that name; RequestError listing the blocks there are."""
+        if block not in self.blocks:
+            raise RequestError(
+                f"{self.card.name} publishes no block {block!r}",
+                remedy=f"it has {', '.join(sorted(self.blocks))}",
+            )
+        return self.blocks[block]
+
+
+def read_offer(name: str, publications: tuple[Publication, ...]) -> Offer:
+    """What the datasite of party `name` publishes; RequestError when that is nothing, or is another party's."""
+    for publication in publications:
+        if publication.card.name != name:
+            raise RequestError(f"the datasite of {name} shows the card of {publication.card.name}")
+    if not publications:
+        raise RequestError(f"{name} publishes no block", remedy="its owner has to run: fedaccord block add")
+    return Offer(card=publications[0].card, blocks={each.name: each for each in publications})
+
+
+def read_plan(path: Path) -> Plan:
+    """The plan in the TOML file; ConfigError naming file and field."""
+    try:
+        table = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"plan {path}: {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"plan {path} is not TOML: {error}") from error
+    parties = _table(table.pop("parties", None), f"plan {path}: parties")
+    parameters = _table(table.pop("parameters", {}), f"plan {path}: parameters")
+    values = _checked(table, _FIELDS, f"plan {path}")
+    for name in ("purpose", "computation"):
+        if name not in values:
+            raise ConfigError(f"plan {path}: {name} is missing")
+    return Plan(
+        parties=tuple(_read_party(name, value, path) for name, value in parties.items()),
+        parameters=parameters,
+        **{"purpose_text": "", **values},  # type: ignore[arg-type]  # each was just compared with its type
+    )
+
+
+def build_request(
+    plan: Plan, offers: Mapping[str, Offer], analyst: AnalystEntry, *, now: datetime, nonce: str
+) -> ComputationRequest:
+    """The complete request. Raises RequestError or ConfigError naming what is wrong in the plan or is missing."""
+    computation = catalog.CATALOG.get(plan.computation)
+    if computation is None:
+        raise RequestError(
+            f"computation {plan.computation!r} is not in the catalog",
+            remedy=f"one of: {', '.join(catalog.CATALOG)}",
+        )
+    _check_roles(plan, computation)
+    blocks = tuple(_block(party, _offer(party, offers)) for party in plan.parties)
+    _check_keys(plan, offers)
+    if "minimum_overlap" in plan.parameters:
+        raise ConfigError("plan: minimum_overlap belongs beside the parameters, not among them")
+    parameters = computation.parameters({**plan.parameters, "minimum_overlap": plan.minimum_overlap})
+    return ComputationRequest(
+        purpose=plan.purpose,
+        purpose_text=plan.purpose_text,
+        analyst=analyst,
+        parties=tuple(_entry(party, _offer(party, offers).card) for party in plan.parties),
+        blocks=blocks,
+        computation=computation.name,
+        computation_version=computation.version,
+        code_digest=catalog.code_digest(),
+        parameters=parameters,
+        manifest=computation.manifest(parameters, {block.role: block.rows for block in blocks}),
+        analyst_receives=computation.analyst_receives,
+        minimum_group=plan.minimum_group,
+        minimum_overlap=plan.minimum_overlap,
+        public_seed=plan.public_seed,
+        expires=utc_text(now + timedelta(days=plan.days)),
+        runs=plan.runs,
+        nonce=nonce,
+    )
+
+
+def _check_roles(plan: Plan, computation: catalog.Computation) -> None:
+    roles = sorted(party.role for party in plan.parties)
+    if roles != sorted(computation.roles):
+        raise RequestError(
+            f"{computation.name} needs one party in each of the roles {', '.join(computation.roles)}; "
+            f"the plan has {', '.join(roles) or 'none'}"
+        )
+
+
+def _check_keys(plan: Plan, offers: Mapping[str, Offer]) -> None:
+    """SubjectKeyError when two parties' key rules or formats can't match: an empty overlap would be the only sign."""
+    keys = [
+        _offer(party, offers).publication(party.block).schema.key_offer(party.name) for party in plan.parties
+    ]
+    for one, other in pairwise(keys):
+        check_agreement(one, other)
+
+
+def _offer(party: PlanParty, offers: Mapping[str, Offer]) -> Offer:
+    if party.name not in offers:
+        raise RequestError(
+            f"party {party.name!r}: no datasite of that name; known: {', '.join(sorted(offers)) or 'none'}",
+            remedy="fedaccord datasite add LOGIN (the file that the party's owner gave you)",
+        )
+    return offers[party.name]
+
+
+def _block(party: PlanParty, offer: Offer) -> BlockEntry:
+    schema = offer.publication(party.block).schema
+    unknown = [column for column in party.columns if column not in schema.names]
+    if unknown:
+        raise RequestError(
+            f"{party.name}/{party.block} has no column {', '.join(unknown)}",
+            remedy=f"it has {', '.join(schema.names)}",
+        )
+    return BlockEntry(
+        role=party.role,
+        block=party.block,
+        version=schema.version,
+        commitment=schema.commitment,
+        columns=party.columns or schema.names,
+        label=schema.label,
+        rows=schema.rows,
+        subject_key=schema.subject_key,
+        key_rule=schema.key_rule,
+    )
+
+
+def _entry(party: PlanParty, card: PartyCard) -> PartyEntry:
+    return PartyEntry(
+        name=card.name,
+        role=party.role,
+        signing_key=card.signing_key,
+        link_certificate=card.link_certificate,
+        address=card.address,
+    )
+
+
+def _read_party(name: str, value: object, path: Path) -> PlanParty:
+    values = _checked(
+        _table(value, f"plan {path}: parties.{name}"), _PARTY_FIELDS, f"plan {path}: parties.{name}"
+    )
+    for field in ("role", "block"):
+        if field not in values:
+            raise ConfigError(f"plan {path}: parties.{name}.{field} is missing")
+    columns = values.get("columns", [])
+    if not isinstance(columns, list) or not all(isinstance(column, str) for column in columns):
+        raise ConfigError(f"plan {path}: parties.{name}.columns must be a list of column names")
+    return PlanParty(name=name, role=str(values["role"]), block=str(values["block"]), columns=tuple(columns))
+
+
+def _table(value: object, where: str) -> dict[str, object]:
+    if not isinstance(value, dict):
+        raise ConfigError(f"{where} must be a table")
+    return value
+
+
+def _checked(table: Mapping[str, object], known: Mapping[str, type], where: str) -> dict[str, object]:
+    for name, value in table.items():
+        if name not in known:
+            raise ConfigError(f"{where}: unknown field {name!r}", remedy=f"known: {', '.join(known)}")
+        if type(value) is not known[name]:
+            raise ConfigError(f"{where}: {name} must be {known[name].__name__}, got {type(value).__name__}")
+    return dict(table)

@@ -1,0 +1,113 @@
+"""The rehearsal of a request on the mock twins: the whole run in one process, before anybody is asked.
+
+The mocks are drawn out to the published numbers of rows and re-keyed so that the overlap is as large as the request
+allows. So the rehearsal's messages have to fit the manifest and fill nine tenths of each of its lines: bounds that are
+too wide would let more leave than the computation needs. Every number of a rehearsal is about nobody: marked MOCK.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from parties import catalog
+from parties.blocks.rehearsal import rehearsal_data, rehearsal_keys
+from parties.roles.plan import Offer
+from protocols.errors import RequestError
+from protocols.gate import Trace
+from protocols.program import Json, Observe, Outcome, simulate
+from protocols.request import BlockEntry, ComputationRequest, party
+from protocols.seeds import injected
+from vertical.table import PartyData, Split
+
+LEAST_FILL = 0.9
+"""Share of each bound of the manifest that a rehearsal has to use."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rehearsal:
+    """What a rehearsal showed: each role's report (MOCK), and how much of each manifest line was used, by its name."""
+
+    reports: Mapping[str, Mapping[str, Json]]
+    fill: Mapping[str, float]
+    messages: int
+    bytes: int
+
+
+def rehearse(
+    request: ComputationRequest, offers: Mapping[str, Offer], observe: Observe, *, seed: int = 0
+) -> Rehearsal:
+    """Runs the request on the mocks of all parties (by party name).
+
+    Raises GateError when a message doesn't fit the manifest, and RequestError naming a line that is filled to less than
+    LEAST_FILL.
+    """
+    computation = catalog.find(request.computation, request.computation_version)
+    data = _mock_data(request, offers, seed)
+    programs = {
+        role: computation.program(
+            role, request, data[role], injected(seed, role), _only(role, request, observe), None
+        )
+        for role in computation.roles
+    }
+    trace = Trace()
+    outcomes = simulate(programs, observe=trace.observe)
+    trace.fits(request)
+    fill = {f"{kind} {sender} -> {to}": share for (kind, sender, to), share in trace.fill(request).items()}
+    slack = {line: share for line, share in fill.items() if share < LEAST_FILL}
+    if slack:
+        listed = ", ".join(f"{line} {share:.0%}" for line, share in sorted(slack.items()))
+        raise RequestError(
+            f"the manifest is wider than the computation needs: {listed} used",
+            remedy="lower the bounds among the parameters (max_common, max_aligned_train, max_aligned_test, ...) "
+            "to what the published row counts allow",
+        )
+    return Rehearsal(
+        reports={role: outcome.report for role, outcome in outcomes.items() if isinstance(outcome, Outcome)},
+        fill=fill,
+        messages=len(trace.lines),
+        bytes=sum(line.nbytes for line in trace.lines),
+    )
+
+
+def _only(role: str, request: ComputationRequest, observe: Observe) -> Observe:
+    """One voice is enough: the first role's progress stands for all."""
+    return observe if role == request.parties[0].role else lambda progress: None
+
+
+def _mock_data(request: ComputationRequest, offers: Mapping[str, Offer], seed: int) -> dict[str, PartyData]:
+    generator = np.random.default_rng(seed)
+    parameters = dict(request.parameters)
+    rows = {block.role: block.rows for block in request.blocks}
+    bounds = [int(parameters[name]) for name in ("max_common", "max_aligned_train", "max_aligned_test")]
+    common = min(bounds[0], *rows.values())
+    keys = rehearsal_keys(rows, common, generator)
+    data = {}
+    for block in request.blocks:
+        publication = offers[party(request, block.role).name].publication(block.block)
+        whole = rehearsal_data(
+            publication.schema, publication.mock, keys=keys[block.role], generator=generator
+        )
+        data[block.role] = _as_asked(whole, block, keys, common, bounds[1], bounds[2])
+    return data
+
+
+def _as_asked(
+    whole: PartyData,
+    block: BlockEntry,
+    keys: Mapping[str, tuple[bytes, ...]],
+    common: int,
+    train: int,
+    test: int,
+) -> PartyData:
+    """The block's asked columns, its common people split so that every bound is reached; the others train."""
+    shared = sorted(set.intersection(*(set(role_keys) for role_keys in keys.values())))
+    codes = np.full(common, Split.VALIDATION, np.uint8)
+    codes[:train], codes[train : train + test] = Split.TRAIN, Split.TEST
+    split_of = dict(zip(shared, codes.tolist(), strict=True))
+    split = np.array([split_of.get(key, Split.TRAIN) for key in whole.keys], np.uint8)
+    table = type(whole.table)(tuple(column for column in whole.table.columns if column.name in block.columns))
+    labels = whole.labels if block.label else None
+    return replace(
+        whole, table=table, split=split, labels=labels, classes=whole.classes if block.label else ()
+    )

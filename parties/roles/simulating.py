@@ -1,0 +1,115 @@
+"""The same programs in one process, for researchers: two files in, reports out; no approval, no network."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from parties import catalog
+from parties.blocks.block import BlockSpec, FeatureBlock, read_block
+from parties.home.private_files import read_toml
+from parties.roles.progress_lines import printed_progress
+from protocols.program import Json, Observe, Outcome, Progress, simulate
+from protocols.seeds import injected
+from vertical.table import PartyData
+
+ROW_BOUNDS = ("max_common", "max_aligned_train", "max_aligned_test", "max_passive_only")
+"""Settings that bound numbers of rows in a manifest."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalSettings:
+    """Settings of a run that has no request: `catalog.Settings` without the parties."""
+
+    parameters: catalog.Parameters
+    public_seed: int
+    minimum_overlap: int
+
+
+def block_data(block: FeatureBlock) -> PartyData:
+    """A block in memory as a program reads it, row for row what the store would hand out."""
+    return PartyData(
+        keys=tuple(text.encode() for text in block.keys.texts.to_pylist()),
+        table=block.table,
+        split=block.split,
+        labels=block.labels,
+        classes=block.classes,
+    )
+
+
+def read_data(path: Path, spec: BlockSpec) -> PartyData:
+    """A file as a program reads it. Raises BlockError or SubjectKeyError."""
+    return block_data(read_block(path, spec))
+
+
+def simulate_run(
+    computation: catalog.Computation,
+    settings: catalog.Settings,
+    data: Mapping[str, PartyData],
+    observe: Observe,
+    *,
+    private_seed: int,
+) -> dict[str, Outcome]:
+    """The outcome of each role, by role, with injected private seeds; bit for bit what the datasites would give."""
+    programs = {
+        role: computation.program(
+            role, settings, data[role], injected(private_seed, role), _silent if at else observe, None
+        )
+        for at, role in enumerate(computation.roles)
+    }
+    outcomes = simulate(programs)
+    return {role: outcome for role, outcome in outcomes.items() if isinstance(outcome, Outcome)}
+
+
+def _silent(progress: Progress) -> None:
+    """One party's progress is enough."""
+
+
+def simulate_files(
+    active: Path,
+    passive: Path,
+    *,
+    key: str,
+    label: str,
+    split: str,
+    settings: Path | None,
+    seed: int,
+    quiet: bool,
+) -> tuple[dict[str, object], str]:
+    """FedCVT on two files in this process: both parties' reports as a document and as text.
+
+    The bounds of the manifest, which a file's owner knows exactly, default to the files' row counts.
+    """
+    data = {
+        "active": read_data(active, BlockSpec(name="active", subject_key=key, label=label, split=split)),
+        "passive": read_data(passive, BlockSpec(name="passive", subject_key=key, split=split)),
+    }
+    given: dict[str, object] = dict(read_toml(settings)) if settings is not None else {}
+    rows = max(party.table.rows for party in data.values())
+    given = dict.fromkeys(ROW_BOUNDS, rows) | {"minimum_overlap": 2} | given
+    computation = catalog.CATALOG["vertical.fedcvt.train"]
+    parameters = computation.parameters(given)
+    local = LocalSettings(
+        parameters=parameters, public_seed=seed, minimum_overlap=int(dict(parameters)["minimum_overlap"])
+    )
+    outcomes = simulate_run(
+        computation, local, data, printed_progress("simulate", quiet=quiet), private_seed=seed
+    )
+    reports = {role: outcome.report for role, outcome in outcomes.items()}
+    return {"simulated": True, "reports": reports}, _scores_text(reports["active"])
+
+
+def _scores_text(report: Mapping[str, Json]) -> str:
+    lines = [f"{'method':<14}{'views':<14}{'AUC':>8}{'accuracy':>10}{'people':>8}"]
+    methods = report["methods"]
+    assert isinstance(methods, Mapping)
+    for method, situations in methods.items():
+        assert isinstance(situations, Mapping)
+        for situation, scores in situations.items():
+            assert isinstance(scores, Mapping)
+            auc, accuracy = (_shown(scores[name]) for name in ("auc", "accuracy"))
+            lines.append(f"{method:<14}{situation:<14}{auc:>8}{accuracy:>10}{scores['people']!s:>8}")
+    return "\n".join(lines)
+
+
+def _shown(value: Json) -> str:
+    return f"{value:.3f}" if isinstance(value, float) else "-"

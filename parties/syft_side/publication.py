@@ -1,0 +1,55 @@
+"""What a datasite publishes of a feature block, and its text form in a syft dataset's description.
+
+Published are the block's public schema (names, types, coarse numbers, the salted commitment), the party's card, and
+mock rows; never a value. The description travels through syft as text, so it is read as strictly as any other input.
+"""
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from parties.blocks.schema import BlockSchema, parse_schema, schema_text
+from parties.home.cards import PartyCard, card_text, parse_card
+from protocols.errors import DatasiteError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+FORMAT = 1
+DESCRIPTION_LIMIT = 1 << 22  # characters; a block of 500 columns with their levels has some 100 KB
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Publication:
+    """One version of a block as others see it; `mock` has the columns `schema.all_names`."""
+
+    schema: BlockSchema
+    card: PartyCard
+    mock: "pd.DataFrame"
+
+    @property
+    def name(self) -> str:
+        """Name of the syft dataset: one per block, so that a new version takes the place of the old one."""
+        return self.schema.block
+
+
+def description(publication: Publication) -> str:
+    """The publication without its mock rows, as one line of JSON."""
+    value = {"format": FORMAT, "schema": schema_text(publication.schema), "card": card_text(publication.card)}
+    return json.dumps(value, sort_keys=True, separators=(",", ":"))
+
+
+def parse_description(text: str, mock: "pd.DataFrame") -> Publication:
+    """The publication in a dataset's description; DatasiteError, BlockError or RosterError naming what is wrong."""
+    if len(text) > DESCRIPTION_LIMIT:
+        raise DatasiteError(f"a dataset's description has at most {DESCRIPTION_LIMIT} characters")
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise DatasiteError("the dataset's description is not JSON") from error
+    if not isinstance(value, dict) or set(value) != {"format", "schema", "card"} or value["format"] != FORMAT:
+        raise DatasiteError(f"the dataset's description isn't of format {FORMAT}")
+    schema, card = value["schema"], value["card"]
+    if not isinstance(schema, str) or not isinstance(card, str):
+        raise DatasiteError("the dataset's description: schema and card must be texts")
+    return Publication(schema=parse_schema(schema), card=parse_card(card), mock=mock)

@@ -1,0 +1,71 @@
+"""The owner's account on the party's own syft server: the desk at which the steward works. Imports no syft itself."""
+
+from parties.datasite import Client, as_datasite_error, dataset_of, examine, translated, uid_of
+from parties.syft_side.publication import Publication, description
+from parties.syft_side.steward import CodeRequest, Examination
+from protocols.errors import DatasiteError
+
+UNREADABLE = "syft can't show this request"
+
+
+class SyftDesk:
+    """The owner's account on the party's own server: the `Desk` that the steward works at."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    @translated
+    def requests(self) -> tuple[CodeRequest, ...]:
+        """All requests, newest first; one call, since syft's own status would cost several per request."""
+        return tuple(
+            CodeRequest(
+                uid=request.id.to_string(),
+                caller=str(request.requesting_user_verify_key),
+                email=str(request.requesting_user_email),
+                pending=not request.history,
+            )
+            for request in self._client.api.services.request.get_all()
+        )
+
+    def examine(self, uid: str) -> Examination:
+        """The request compared with the shim; what can't be read is foreign, and never stops the steward."""
+        try:
+            with as_datasite_error():
+                return examine(self._client.api.services.request.get_by_uid(uid_of(uid)), self._client)
+        except (AttributeError, TypeError, ValueError, KeyError, SyntaxError) as error:
+            problem = f"{UNREADABLE}: {type(error).__name__}"
+            return Examination(name="", signed="", digest="", problems=(problem,))
+
+    @translated
+    def approve(self, uid: str) -> None:
+        """Approves the request."""
+        self._client.api.services.request.apply(uid_of(uid))
+
+    @translated
+    def deny(self, uid: str, reason: str) -> None:
+        """Denies the request, before or after an approval."""
+        self._client.api.services.request.undo(uid=uid_of(uid), reason=reason)
+
+    @translated
+    def publish(self, publication: Publication) -> None:
+        """Makes the dataset, or replaces the one of the same name when its description differs."""
+        text = description(publication)
+        services = self._client.api.services
+        for known in services.dataset.get_all():
+            if known.name == publication.name:
+                if known.description is not None and known.description.text == text:
+                    return
+                services.dataset.delete(uid=known.id)
+        self._client.upload_dataset(dataset_of(publication))
+
+    @translated
+    def add_user(self, email: str, name: str, password: str) -> None:
+        """Makes an analyst's account that can't run anything on mocks; DatasiteError when another has the address."""
+        for user in self._client.api.services.user.get_all():
+            if user.email == email and user.name == name:
+                return
+            if user.email == email:
+                raise DatasiteError(
+                    f"the address {email[:80]!r} belongs to another account", remedy="choose another"
+                )
+        self._client.register(name=name, email=email, password=password, password_verify=password)

@@ -1,0 +1,220 @@
+"""Runs one party's side of a program over real links, past its own gate in both directions.
+
+For each message that leaves: reserve it in the audit log, encode, gate, send.  For each that comes: reserve, check its
+size, decode, gate, hand to the program.  So what the manifest doesn't list neither leaves nor reaches a program, and
+after a crash the log says at most how many messages were used, never fewer.
+"""
+
+import hashlib
+import struct
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final, Generic, Protocol, TypeVar, cast
+
+from parties.links.link import Check, Link, never_stops
+from protocols import wire
+from protocols.errors import GateError, ProtocolError
+from protocols.gate import Gate
+from protocols.program import Checkpoint, Compute, Effect, Program, Receive, Send, expect
+from protocols.request import Release
+
+R = TypeVar("R")
+RESERVED_AT_ONCE: Final = 256
+"""Messages, sent and received together, that one synced audit entry covers."""
+_LENGTH: Final = struct.Struct("!Q")
+_HASH_LATER: Final = 1 << 23
+
+
+class Reserve(Protocol):
+    """Notes durably that messages up to number `last` of this run count as used; returns when that is on the disk."""
+
+    def __call__(self, first: int, last: int) -> None: ...
+
+
+class Transcript:
+    """SHA-256 over all messages of one direction in order, each after its length.
+
+    Hashing waits until `settle`, which the driver calls after a send, when the peer has something to do too.
+    """
+
+    def __init__(self) -> None:
+        self._hash = hashlib.sha256()
+        self._waiting: list[bytes] = []
+        self._waiting_bytes = 0
+
+    def add(self, data: bytes) -> None:
+        """Takes one message into the transcript."""
+        self._waiting.append(data)
+        self._waiting_bytes += len(data)
+        if self._waiting_bytes > _HASH_LATER:
+            self.settle()
+
+    def settle(self) -> None:
+        """Hashes what is waiting."""
+        for data in self._waiting:
+            self._hash.update(_LENGTH.pack(len(data)))
+            self._hash.update(data)
+        self._waiting.clear()
+        self._waiting_bytes = 0
+
+    def digest(self) -> str:
+        """The hash so far, hex."""
+        self.settle()
+        return self._hash.hexdigest()
+
+
+@dataclass(slots=True)
+class Direction:
+    """What went one way on one link."""
+
+    messages: int = 0
+    size: int = 0
+    """Bytes of all encoded messages."""
+    transcript: Transcript = field(default_factory=Transcript)
+
+    def add(self, data: bytes) -> None:
+        """Counts one message."""
+        self.messages += 1
+        self.size += len(data)
+        self.transcript.add(data)
+
+
+class Traffic:
+    """What this side has sent to and received from each role so far; `Gate.summary` has it by kind."""
+
+    def __init__(self, roles: Iterable[str]) -> None:
+        names = tuple(roles)
+        self.sent = {role: Direction() for role in names}
+        self.received = {role: Direction() for role in names}
+
+    @property
+    def bytes_sent(self) -> int:
+        """Bytes of all encoded messages sent."""
+        return sum(direction.size for direction in self.sent.values())
+
+    @property
+    def bytes_received(self) -> int:
+        """Bytes of all encoded messages received."""
+        return sum(direction.size for direction in self.received.values())
+
+    @property
+    def messages(self) -> int:
+        """Messages both ways."""
+        return sum(one.messages for way in (self.sent, self.received) for one in way.values())
+
+
+def largest_message(manifest: Iterable[Release], sender: str, receiver: str) -> int:
+    """Bytes of the largest message that the manifest lets `sender` send to `receiver`; 0 when none."""
+    return max((r.max_bytes for r in manifest if (r.sender, r.receiver) == (sender, receiver)), default=0)
+
+
+def drop(checkpoint: Checkpoint) -> None:
+    """Keeps no checkpoint."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Driver:
+    """All that `drive` needs besides the program.
+
+    `links` and `inbound_limits` (bytes of the largest message) are by the other parties' roles; `kinds` are all
+    messages that may be decoded; `check` raises when this side shall stop; `message_s` bounds the wait for one.
+    """
+
+    links: Mapping[str, Link]
+    gate: Gate
+    kinds: tuple[type[wire.Message], ...]
+    inbound_limits: Mapping[str, int]
+    reserve: Reserve
+    traffic: Traffic
+    check: Check = never_stops
+    save: Callable[[Checkpoint], None] = drop
+    message_s: float = 1800.0
+
+
+def drive(program: Program[R], driver: Driver) -> R:
+    """The program's result, after running it to its end with the links of `driver`.
+
+    Raises what the program raises; GateError for a message outside the manifest in either direction, WireError or
+    ProtocolError for one that the peer should not have sent, the errors of `Link`, and what `check` raises.  The
+    program is closed in any case; the links stay open, so that the caller can say why it ends.
+    """
+    try:
+        return _Drive(program, driver).run()
+    finally:
+        program.close()
+
+
+class _Drive(Generic[R]):
+    """The state of one `drive`: how many messages are reserved."""
+
+    def __init__(self, program: Program[R], driver: Driver) -> None:
+        self._program = program
+        self._driver = driver
+        self._kinds = driver.kinds
+        self._used = 0
+        self._reserved = 0
+
+    def run(self) -> R:
+        check = self._driver.check
+        try:
+            check()
+            effect = next(self._program)
+            while True:
+                check()
+                effect = self._step(effect)
+        except StopIteration as end:
+            return cast(R, end.value)
+
+    def _step(self, effect: Effect) -> Effect:
+        """Does one effect and hands its result to the program."""
+        match effect:
+            case Send(to, message):
+                self._send(to, message)
+                return self._program.send(None)
+            case Receive(sender, kind):
+                return self._program.send(expect(sender, kind, self._receive(sender)))
+            case Compute(function, arguments):
+                try:
+                    result = function(*arguments)
+                except Exception as problem:  # the program's own error, raised where it asked for the result
+                    return self._program.throw(problem)
+                return self._program.send(result)
+            case Checkpoint():
+                self._driver.save(effect)
+                return self._program.send(None)
+        raise ProtocolError(f"the program yielded {type(effect).__name__}, which is no effect")
+
+    def _send(self, to: str, message: wire.Message) -> None:
+        link = self._link(to)
+        data = wire.encode(message)
+        self._driver.gate.outbound(to, message, len(data))
+        self._use()
+        link.send(data)
+        traffic = self._driver.traffic
+        traffic.sent[to].add(data)
+        traffic.sent[to].transcript.settle()
+        traffic.received[to].transcript.settle()
+
+    def _receive(self, sender: str) -> wire.Message:
+        link = self._link(sender)
+        self._use()
+        data = link.receive(self._driver.message_s)
+        limit = self._driver.inbound_limits.get(sender, 0)
+        if len(data) > limit:
+            raise GateError(f"inbound {sender}: a message of {len(data)} bytes, at most {limit} are allowed")
+        message = wire.decode(data, self._kinds, limit=limit)
+        self._driver.gate.inbound(sender, message, len(data))
+        self._driver.traffic.received[sender].add(data)
+        return message
+
+    def _link(self, role: str) -> Link:
+        link = self._driver.links.get(role)
+        if link is None:
+            raise ProtocolError(f"the program speaks with {role}, to whom this run has no link")
+        return link
+
+    def _use(self) -> None:
+        if self._used == self._reserved:
+            self._driver.reserve(self._used + 1, self._used + RESERVED_AT_ONCE)
+            self._reserved += RESERVED_AT_ONCE
+        self._used += 1

@@ -1,0 +1,52 @@
+"""How a run ends, from what went wrong in it."""
+
+from dataclasses import dataclass
+
+from parties.work.runspec import State
+from protocols.errors import (
+    CancelledRun,
+    FedaccordError,
+    GateError,
+    InterruptedRun,
+    LinkError,
+    PeerStopped,
+    RevokedRun,
+    Stopped,
+    to_wire,
+)
+
+_STOPS: dict[type[Exception], State] = {
+    CancelledRun: State.CANCELLED,
+    RevokedRun: State.REVOKED,
+    InterruptedRun: State.INTERRUPTED,
+}
+_PEER_STOPS = {"cancelled": State.CANCELLED, "revoked": State.REVOKED}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class End:
+    """One end of a run.
+
+    `reason` is for progress and analyst, `code` for the peer; `note` may name the peer; `detail` is for the own log.
+    """
+
+    state: State
+    reason: str = ""
+    code: str = ""
+    note: str = ""
+    detail: str = ""
+    refused: bool = False
+    """Whether a rule forbade it, rather than something breaking."""
+
+
+def ending(problem: Exception) -> End:
+    """The end that this problem makes; the peer's cancel or revocation ends our side alike."""
+    code = to_wire(problem)
+    note = str(problem) if isinstance(problem, LinkError | Stopped) else ""
+    detail = str(problem) if isinstance(problem, FedaccordError) else type(problem).__name__
+    if isinstance(problem, PeerStopped):
+        state, reason = _PEER_STOPS.get(problem.reason, State.FAILED), f"peer_stopped:{problem.reason}"
+        return End(state=state, reason=reason, code=code, note=note, detail=detail)
+    state = _STOPS.get(type(problem), State.FAILED)
+    refused = isinstance(problem, GateError)
+    return End(state=state, reason=code, code=code, note=note, detail=detail, refused=refused)

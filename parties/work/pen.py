@@ -1,0 +1,74 @@
+"""The worker's pen for its party's audit log."""
+
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+
+from parties.work.drive import Traffic
+from parties.work.ending import End
+from parties.work.runspec import RunSpec, State
+from protocols.audit import AuditEvent, AuditLog, Result, SignedHead
+from protocols.records import Scalar
+from protocols.request import ComputationRequest, party
+
+_ENDS = {
+    State.DONE: AuditEvent.RUN_FINISHED,
+    State.FAILED: AuditEvent.RUN_FAILED,
+    State.INTERRUPTED: AuditEvent.RUN_INTERRUPTED,
+    State.CANCELLED: AuditEvent.RUN_CANCELLED,
+    State.REVOKED: AuditEvent.RUN_CANCELLED,
+}
+
+
+class WorkerPen:
+    """Writes the entries of one run; AuditError when one can't be written: then what it tells of must not happen."""
+
+    def __init__(self, spec: RunSpec, request: ComputationRequest, now: Callable[[], datetime]) -> None:
+        self._party = party(request, spec.role).name
+        self._log = AuditLog(Path(spec.audit), self._party)
+        self._spec = spec
+        self._now = now
+
+    def write(self, event: AuditEvent, result: Result = Result.OK, **detail: Scalar) -> None:
+        """One entry on this run's request."""
+        self._log.append(
+            event,
+            who="worker",
+            role=self._spec.role,
+            organisation=self._party,
+            result=result,
+            origin=f"run {self._spec.run}",
+            object=f"request {self._spec.digest}",
+            detail={"run": self._spec.run, **detail},
+            now=self._now(),
+        )
+
+    def reserve(self, first: int, last: int) -> None:
+        """See `parties.work.drive.Reserve`."""
+        self.write(AuditEvent.MESSAGES_RESERVED, first=first, last=last)
+
+    def head(self, signed: SignedHead, when: str) -> None:
+        """A peer's signed head, whole: with it a cut or rewritten log of that peer can be told."""
+        self.write(
+            AuditEvent.HEAD_RECEIVED,
+            peer=signed.head.party,
+            index=signed.head.index,
+            hash=signed.head.hash,
+            time=signed.time,
+            key=signed.key,
+            signature=signed.signature,
+            when=when,
+        )
+
+    def end(self, end: End, traffic: Traffic) -> None:
+        """How the run ended, with what went over each link."""
+        detail: dict[str, Scalar] = {"state": end.state.value, "reason": end.reason or "none"}
+        if end.detail:
+            detail["detail"] = " ".join(end.detail.split())[:200].rstrip()
+        for word, way in (("sent", traffic.sent), ("received", traffic.received)):
+            for role, direction in way.items():
+                detail[f"{word} {role}"] = (
+                    f"{direction.messages} messages, {direction.size} bytes, sha256 {direction.transcript.digest()}"
+                )
+        result = Result.FAILED if end.state is State.FAILED else Result.OK
+        self.write(_ENDS[end.state], Result.REFUSED if end.refused else result, **detail)

@@ -1,0 +1,85 @@
+"""Writes `progress.json` while a run goes on: often enough to follow, seldom enough not to be felt."""
+
+import json
+import os
+import time
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Final
+
+from parties.home.private_files import write_json
+from parties.work.drive import Traffic
+from parties.work.runspec import PROGRESS_FILE, Snapshot, State, read_snapshot
+from protocols.program import Progress
+
+_BETWEEN_S: Final = 0.2
+
+
+class ProgressFile:
+    """The worker's side of `progress.json`; `seq` goes on from what is there."""
+
+    def __init__(
+        self, folder: Path, traffic: Traffic, *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._folder = folder
+        self._traffic = traffic
+        self._clock = clock
+        before = read_snapshot(folder)
+        self._now = Snapshot(seq=before.seq if before else 0, state=State.RUNNING)
+        self._written = -1.0
+        self._began = (clock(), 0)
+        self.phase("start")
+
+    def phase(self, name: str) -> None:
+        """A step of the worker itself, such as "connect"."""
+        self.observe(Progress(phase=name, step=0, of=0))
+
+    def observe(self, progress: Progress) -> None:
+        """What the program tells; a new phase is written at once, other news at most 5 times a second."""
+        now = self._clock()
+        fresh = progress.phase != self._now.phase
+        if fresh:
+            self._began = (now, progress.step)
+        self._now = replace(
+            self._now,
+            phase=progress.phase,
+            step=progress.step,
+            of=progress.of,
+            loss=progress.loss,
+            eta=self._eta(progress, now),
+            note=progress.note,
+        )
+        if fresh or now - self._written >= _BETWEEN_S or progress.step == progress.of:
+            self._written = now
+            self._now = self._counted()
+            _replace(self._folder / PROGRESS_FILE, json.dumps(asdict(self._now)).encode())
+
+    def end(self, state: State, reason: str, note: str) -> None:
+        """The last word, on the disk when this returns."""
+        self._now = replace(self._counted(), state=state, reason=reason, note=note, eta=None)
+        write_json(self._folder / PROGRESS_FILE, asdict(self._now))
+
+    def _counted(self) -> Snapshot:
+        return replace(
+            self._now,
+            seq=self._now.seq + 1,
+            bytes_sent=self._traffic.bytes_sent,
+            bytes_received=self._traffic.bytes_received,
+        )
+
+    def _eta(self, progress: Progress, now: float) -> float | None:
+        began, first = self._began
+        done = progress.step - first
+        if done <= 0 or progress.of < progress.step:
+            return None
+        return round((now - began) / done * (progress.of - progress.step), 1)
+
+
+def _replace(path: Path, data: bytes) -> None:
+    """Replaces the file atomically, without waiting for the disk: only the last snapshot must outlive a power cut."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.new")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(data)
+    os.replace(temporary, path)

@@ -1,0 +1,128 @@
+"""What a worker is told: the `run.json` in its run folder, written by the supervisor, read by the worker.
+
+A run folder (0700) holds, besides `run.json`: `progress.json` (`Snapshot`, replaced atomically, `seq` only grows),
+`result.json` (what the analyst may read), `artifacts.bin` (model parts, 0600, stay here), `traffic.json` (messages and
+bytes for each release, for the party itself), `checkpoints/`, `temporary/`, `private.seed` (0600) and the worker's
+log.  Every file but `run.json` and the log is the worker's.
+"""
+
+import json
+from dataclasses import MISSING, asdict, dataclass, fields
+from enum import IntEnum, StrEnum
+from pathlib import Path
+
+from parties.home.private_files import read_json, write_json
+from protocols.errors import ConfigError
+
+RUN_FILE = "run.json"
+PROGRESS_FILE = "progress.json"
+RESULT_FILE = "result.json"
+ARTIFACTS_FILE = "artifacts.bin"
+TRAFFIC_FILE = "traffic.json"
+CHECKPOINTS = "checkpoints"
+TEMPORARY = "temporary"
+SEED_FILE = "private.seed"
+
+
+class State(StrEnum):
+    """How a worker's run stands; RUNNING is the only one that isn't an end."""
+
+    RUNNING = "RUNNING"
+    DONE = "DONE"
+    FAILED = "FAILED"
+    INTERRUPTED = "INTERRUPTED"
+    CANCELLED = "CANCELLED"
+    REVOKED = "REVOKED"
+
+
+class ExitCode(IntEnum):
+    """The worker's exit status for each end; any other status means that it died without a word."""
+
+    DONE = 0
+    FAILED = 10
+    INTERRUPTED = 11
+    CANCELLED = 12
+    REVOKED = 13
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunSpec:
+    """All a worker needs to know; paths are absolute.
+
+    `request` is the signed request's text, `approvals` the text that `approval.parse_approvals` reads.  Peers and
+    their pinned certificates are those of the request's roster, which the supervisor compared with the address book.
+    """
+
+    digest: str
+    run: int
+    """Number of this run of the request, from 1."""
+    request: str
+    approvals: str
+    role: str
+    state: str
+    """The party's state folder: the supervisor's socket is found from it."""
+    store: str
+    audit: str
+    link_key: str
+    """PEM file (0600) of the private key of the party's link certificate."""
+    link_certificate: str
+    """PEM file of the certificate itself."""
+    bind: str = ""
+    """Host to listen on when it isn't the roster's (for example 0.0.0.0 behind a published name)."""
+    seed: str = ""
+    """An injected private seed, 64 hex digits; empty: the worker draws one from the operating system."""
+    connect_s: float = 25.0
+    """Both workers must have met and shaken hands within this time."""
+    silence_s: float = 25.0
+    """A peer that sends nothing for this long, not even a keep-alive, is lost."""
+    message_s: float = 1800.0
+    """The longest wait for one message of a living peer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """One state of `progress.json`."""
+
+    seq: int
+    state: State
+    phase: str = ""
+    step: int = 0
+    of: int = 0
+    loss: float | None = None
+    eta: float | None = None
+    """Seconds to the end of the phase, or None."""
+    bytes_sent: int = 0
+    bytes_received: int = 0
+    note: str = ""
+    reason: str = ""
+    """For an end: a code from `protocols.errors`, `peer_stopped:<code>` for one that the peer gave."""
+
+
+def save_spec(folder: Path, spec: RunSpec) -> None:
+    """Writes `run.json` (0600: it may hold an injected seed)."""
+    write_json(folder / RUN_FILE, asdict(spec))
+
+
+def load_spec(folder: Path) -> RunSpec:
+    """Reads `run.json`; ConfigError names a field that is missing, unknown or of a wrong type."""
+    values = read_json(folder / RUN_FILE)
+    known = {field.name: field for field in fields(RunSpec)}
+    for name, value in values.items():
+        if name not in known:
+            raise ConfigError(f"{RUN_FILE}: unknown field {name}")
+        accepted = (int, float) if known[name].type is float else (known[name].type,)
+        if type(value) not in accepted:
+            raise ConfigError(f"{RUN_FILE}: {name} has a wrong type")
+    for name, field in known.items():
+        if field.default is MISSING and name not in values:
+            raise ConfigError(f"{RUN_FILE}: field {name} is missing")
+    return RunSpec(**values)  # type: ignore[arg-type]  # each was just compared with the field's type
+
+
+def read_snapshot(folder: Path) -> Snapshot | None:
+    """The newest `progress.json`, or None before the worker's first; atomic replacement makes it always whole."""
+    try:
+        values = json.loads((folder / PROGRESS_FILE).read_bytes())
+    except FileNotFoundError:
+        return None
+    return Snapshot(**{**values, "state": State(values["state"])})

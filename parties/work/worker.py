@@ -1,0 +1,263 @@
+"""One run at one party: `python -m parties.work.worker RUN_FOLDER`.
+
+The process reads `run.json`, meets the other party's worker, runs its role's program past the gate and leaves what
+`parties.work.runspec` describes. It knows the link's key, the block it may read and its run folder; neither syft nor
+the party's signing key. It stops at a word on stdin, at the end of stdin (its supervisor is gone) and at SIGTERM, and
+says to its peer why; its exit status says how it ended.
+"""
+
+import json
+import logging
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+
+from parties import catalog
+from parties.control.socket import call
+from parties.home.private_files import make_private_folder, write_json, write_private
+from parties.links.connect import Connected, Connecting
+from parties.links.handshake import agreed_step, approvals_of, check_goodbye, goodbye, hello
+from parties.work.checkpoints import Checkpoints
+from parties.work.drive import Driver, Traffic, drive, largest_message
+from parties.work.ending import End, ending
+from parties.work.pen import WorkerPen
+from parties.work.progress import ProgressFile
+from parties.work.runspec import (
+    ARTIFACTS_FILE,
+    CHECKPOINTS,
+    RESULT_FILE,
+    SEED_FILE,
+    TEMPORARY,
+    TRAFFIC_FILE,
+    ExitCode,
+    State,
+    load_spec,
+)
+from parties.work.stopping import StopFlag
+from parties.work.worker_tools import Tools
+from protocols import seeds, wire
+from protocols.audit import AuditEvent
+from protocols.disclosure import releasable
+from protocols.errors import (
+    CodeDigestError,
+    FedaccordError,
+    RequestError,
+    StateError,
+)
+from protocols.gate import Gate, ReleaseKey
+from protocols.program import Checkpoint, Outcome, Program
+from protocols.request import digest, parse_signed
+from vertical.table import PartyData
+
+_log = logging.getLogger(__name__)
+GOODBYE_S = 60.0
+
+
+def run(folder: Path, tools: Tools | None = None, *, stdin: int = 0) -> ExitCode:
+    """Runs what `run.json` in the folder says, to one of its ends; nothing that goes wrong is raised."""
+    stop = StopFlag()
+    stop.on_signal()
+    stop.watch(stdin)
+    try:
+        worker = Worker(folder, tools or Tools(), stop)
+    except FedaccordError as problem:
+        _log.error("%s (%s)", problem, problem.code)  # without run.json there is nobody else to tell
+        return ExitCode.FAILED
+    return worker.run()
+
+
+class Worker:
+    """The state of one run while it goes on."""
+
+    def __init__(self, folder: Path, tools: Tools, stop: StopFlag) -> None:
+        """Reads what the run is; ConfigError or RequestError when that can't be read."""
+        self._folder = folder
+        self._tools = tools
+        self._stop = stop
+        self._spec = load_spec(folder)
+        self._request = parse_signed(self._spec.request).request
+        roles = [entry.role for entry in self._request.parties if entry.role != self._spec.role]
+        self._traffic = Traffic(roles)
+        self._pen = WorkerPen(self._spec, self._request, tools.now)
+        self._progress = ProgressFile(folder, self._traffic)
+        self._checkpoints = Checkpoints(folder / CHECKPOINTS)
+        self._connected = Connected(links={}, peers=())
+
+    def run(self) -> ExitCode:
+        """Works, and writes the end whatever it is."""
+        try:
+            self._work()
+            end = End(state=State.DONE)
+        except Exception as problem:  # a run always ends in a state; the log gets the trace
+            end = ending(self._stop.asked or problem)
+            _log.error("%s: %s", end.reason, problem, exc_info=not isinstance(problem, FedaccordError))
+        self._close(end.code)
+        return ExitCode[self._end(end).name]
+
+    def _work(self) -> None:
+        computation = self._check_papers()
+        seed = self._seed()
+        connecting = Connecting(self._spec, self._request, self._hello(), self._stop.check)
+        try:
+            self._progress.phase("connect")
+            data = self._tools.open_data(self._spec, self._request)
+            program = self._program(computation, data, seed, None)
+            kinds = computation.kinds()
+        except BaseException as problem:
+            connecting.give_up(problem)
+            raise
+        self._connected = connecting.finish(self._tools.now)
+        self._stop.tell(self._close)
+        for peer in self._connected.peers:
+            self._pen.write(AuditEvent.HANDSHAKE, peer=peer.name, peer_role=peer.role)
+            self._pen.head(peer.head, "opening")
+        step = agreed_step(self._checkpoints.steps(), self._connected.peers)
+        self._checkpoints.clear_after(step)
+        used: Mapping[ReleaseKey, int] = {}
+        if step:
+            state, used = self._checkpoints.load(step)
+            program.close()
+            program = self._program(computation, data, seed, state)
+        gate = self._tools.gate(self._request, self._spec.role, used)
+        self._finish(drive(program, self._driver(gate, kinds)), gate)
+
+    def _check_papers(self) -> catalog.Computation:
+        """The computation, when request, approvals and code here are those that were agreed on."""
+        if digest(self._request) != self._spec.digest:
+            raise RequestError("run.json holds another request than the one it was made for")
+        approvals_of(self._spec.approvals, self._request, self._tools.now())
+        computation = self._tools.find(self._request.computation, self._request.computation_version)
+        self._tools.check_code(self._request)
+        if self._spec.role not in computation.roles:
+            raise CodeDigestError(f"computation {computation.name} has no role {self._spec.role}")
+        return computation
+
+    def _seed(self) -> seeds.PrivateSeed:
+        """The injected seed, the one that an earlier attempt of this run drew, or a new one."""
+        path = self._folder / SEED_FILE
+        if self._spec.seed:
+            return bytes.fromhex(self._spec.seed)
+        if not path.exists():
+            write_private(path, seeds.draw())
+        return path.read_bytes()
+
+    def _program(
+        self,
+        computation: catalog.Computation,
+        data: PartyData,
+        seed: seeds.PrivateSeed,
+        resume: catalog.Resume,
+    ) -> Program[Outcome]:
+        program = computation.program(
+            self._spec.role, self._request, data, seed, self._progress.observe, resume
+        )
+        if "torch" in sys.modules:
+            sys.modules["torch"].set_num_threads(1)  # all ways of running give the same bits
+        return program
+
+    def _hello(self) -> bytes:
+        held = self._checkpoints.steps()
+        return hello(self._spec.digest, self._spec.role, self._spec.approvals, self._head(), held)
+
+    def _head(self) -> str:
+        """The head of this party's log, signed by the supervisor: this process has no signing key."""
+        return str(self._ask("sign_head").get("head"))
+
+    def _ask(self, action: str) -> dict[str, object]:
+        request = {"action": action, "digest": self._spec.digest, "run": self._spec.run}
+        answer = call(Path(self._spec.state), request)
+        if answer.get("ok") is not True:
+            raise StateError(f"the supervisor refused {action}: {answer.get('error')}")
+        return answer
+
+    def _reserve(self, first: int, last: int) -> None:
+        if first == 1:
+            self._ask("run_committed")
+        self._pen.reserve(first, last)
+
+    def _driver(self, gate: Gate, kinds: tuple[type[wire.Message], ...]) -> Driver:
+        role, manifest = self._spec.role, self._request.manifest
+
+        def save(checkpoint: Checkpoint) -> None:
+            self._checkpoints.save(checkpoint, gate)
+
+        return Driver(
+            links=self._connected.links,
+            gate=gate,
+            kinds=kinds,
+            inbound_limits={peer: largest_message(manifest, peer, role) for peer in self._connected.links},
+            reserve=self._reserve,
+            traffic=self._traffic,
+            check=self._stop.check,
+            save=save,
+            message_s=self._spec.message_s,
+        )
+
+    def _finish(self, outcome: Outcome, gate: Gate) -> None:
+        """Writes what the run leaves, then exchanges closing heads: only with both is it DONE."""
+        released = releasable(outcome.report, self._request.minimum_group)
+        write_private(self._folder / ARTIFACTS_FILE, wire.pack_arrays(outcome.artifacts))
+        write_json(self._folder / TRAFFIC_FILE, {"releases": [asdict(use) for use in gate.summary()]})
+        self._pen.end(End(state=State.DONE), self._traffic)
+        self._progress.phase("goodbye")
+        head = self._head()
+        for role, link in self._connected.links.items():
+            link.send(goodbye(head, self._traffic, role))
+        for role, link in self._connected.links.items():
+            signed = check_goodbye(link.receive(GOODBYE_S), self._request, self._traffic, role)
+            self._pen.head(signed, "closing")
+        result = {
+            "digest": self._spec.digest,
+            "run": self._spec.run,
+            "role": self._spec.role,
+            "report": released,
+        }
+        write_private(self._folder / RESULT_FILE, json.dumps(result, sort_keys=True, allow_nan=False))
+
+    def _close(self, code: str) -> None:
+        for link in self._connected.links.values():
+            link.close(code)
+
+    def _end(self, end: End) -> State:
+        """Deletes what passes, logs the end, and says it last, so that whoever reads it finds all in place."""
+        try:
+            self._delete(end.state)
+            if end.state is not State.DONE:
+                self._pen.end(end, self._traffic)
+        except (OSError, FedaccordError) as problem:
+            _log.exception("the end could not be recorded")
+            end = end if end.state is not State.DONE else ending(problem)
+        self._progress.end(end.state, end.reason, end.note)
+        return end.state
+
+    def _delete(self, state: State) -> None:
+        """Temporary material always; checkpoints and the seed unless the run may be taken up again; no half result."""
+        names = [TEMPORARY] if state is State.DONE else [TEMPORARY, ARTIFACTS_FILE]
+        if state not in (State.FAILED, State.INTERRUPTED):
+            names += [CHECKPOINTS, SEED_FILE]
+        there = [name for name in names if (self._folder / name).exists()]
+        for name in there:
+            path = self._folder / name
+            if path.is_dir():
+                shutil.rmtree(path)
+            else:
+                path.unlink()
+        if there:
+            self._pen.write(AuditEvent.TEMPORARY_DELETED, deleted=" ".join(there))
+
+
+def main(arguments: list[str]) -> int:
+    """The command: one argument, the run folder."""
+    os.umask(0o077)
+    logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(name)s %(message)s")
+    folder = Path(arguments[0]).resolve()
+    tempfile.tempdir = os.environ["TMPDIR"] = str(make_private_folder(folder / TEMPORARY))
+    return run(folder)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

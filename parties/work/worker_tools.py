@@ -1,0 +1,44 @@
+"""What a worker is made of: catalog, code check, data, gate and clock."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from parties import catalog
+from parties.work.runspec import RunSpec
+from protocols.errors import RequestError
+from protocols.gate import Gate, ReleaseKey
+from protocols.request import ComputationRequest
+from vertical.table import PartyData
+
+
+def open_block(spec: RunSpec, request: ComputationRequest) -> PartyData:
+    """The columns of the role's block that the request names, from the party's store."""
+    from parties.blocks.store import Store
+
+    blocks = [block for block in request.blocks if block.role == spec.role]
+    if len(blocks) != 1:
+        raise RequestError(f"the request names {len(blocks)} blocks for role {spec.role}, expected one")
+    return Store(Path(spec.store)).open(blocks[0].commitment, blocks[0].columns, blocks[0].label)
+
+
+def utc_now() -> datetime:
+    """The time on this machine."""
+    return datetime.now(UTC)
+
+
+def make_gate(request: ComputationRequest, role: str, used: Mapping[ReleaseKey, int]) -> Gate:
+    """The gate of the request's manifest."""
+    return Gate(request, role, used=used)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tools:
+    """What a worker is made of; another one is only ever passed in by code in the same process, as tests do."""
+
+    find: Callable[[str, str], catalog.Computation] = catalog.find
+    check_code: Callable[[ComputationRequest], None] = catalog.check_code
+    open_data: Callable[[RunSpec, ComputationRequest], PartyData] = open_block
+    gate: Callable[[ComputationRequest, str, Mapping[ReleaseKey, int]], Gate] = make_gate
+    now: Callable[[], datetime] = utc_now

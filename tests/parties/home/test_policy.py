@@ -1,0 +1,156 @@
+"""Who must approve, and the stricter party (AC-21)."""
+
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from parties.home.people import Person, read_people
+from parties.home.policy import (
+    Policy,
+    missing,
+    missing_jointly,
+    policy_text,
+    read_policy,
+    strictest,
+    violations,
+)
+from parties.home.private_files import write_private
+from protocols import keys
+from protocols.approval import (
+    Decision,
+    PartyApproval,
+    PersonDecision,
+    Role,
+    countersign,
+    decide,
+    parse_decision,
+)
+from protocols.errors import ConfigError
+from protocols.request import ComputationRequest, digest
+from tests.parties.control.offices import Offices, make_offices
+
+
+@pytest.fixture
+def offices(tmp_path: Path) -> Offices:
+    return make_offices(tmp_path)
+
+
+def approve(
+    offices: Offices, request: ComputationRequest, person: Person, key: keys.Ed25519PrivateKey, what: Decision
+) -> PersonDecision:
+    return decide(
+        digest=digest(request),
+        party="bank",
+        person=person.name,
+        role=Role(person.role),
+        organisation=person.organisation,
+        decision=what,
+        reason="because" if what is not Decision.APPROVE else "",
+        key=key,
+        now=offices.clock(),
+    )
+
+
+def test_policy_toml_round_trip_and_version(tmp_path: Path) -> None:
+    policy = Policy(owners=2, reviewers=1, minimum_group=12)
+    write_private(tmp_path / "policy.toml", policy_text(policy))
+    assert read_policy(tmp_path) == policy
+    assert read_policy(tmp_path).version == policy.version != Policy().version
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("owners = 0", "owners must be"),
+        ("owners = true", "whole number"),
+        ('reviewers = "two"', "whole number"),
+        ("minimum_group = 1", "minimum_group must be"),
+        ("max_days = 400", "max_days must be"),
+        ("colour = 3", "colour is unknown"),
+        ("", "is missing"),
+    ],
+)
+def test_a_wrong_rule_is_named(tmp_path: Path, line: str, expected: str) -> None:
+    name = line.split(" ")[0] or "owners"
+    kept = [text for text in policy_text(Policy()).splitlines() if not text.startswith(f"{name} ")]
+    write_private(tmp_path / "policy.toml", "\n".join([*kept, line]))
+    with pytest.raises(ConfigError, match=expected):
+        read_policy(tmp_path)
+
+
+def test_the_stricter_party_wins() -> None:
+    bank, shop = Policy(minimum_group=10, max_runs=3), Policy(minimum_group=5, max_runs=8, reviewers=2)
+    both = strictest([bank, shop])
+    assert (both.minimum_group, both.max_runs, both.reviewers) == (10, 3, 2)
+
+
+def test_a_request_laxer_than_the_policy_is_told_how(offices: Offices) -> None:
+    policy = Policy(minimum_group=10, minimum_overlap=60, max_runs=1, max_days=5)
+    request = offices.request(minimum_group=5, runs=2)
+    found = violations(policy, request, offices.clock())
+    assert [text.split(" ")[0] for text in found] == ["minimum_group", "minimum_overlap", "runs", "it"]
+    assert violations(Policy(), offices.request(), offices.clock()) == ()
+    assert violations(Policy(max_days=8), offices.request(), offices.clock() - timedelta(days=2)) != ()
+
+
+def test_what_is_missing_until_owner_and_reviewer_have_approved(offices: Offices) -> None:
+    request = offices.request()
+    policy = Policy(owners=1, reviewers=1)
+    key = keys.generate_key()
+    rev1 = Person(name="rev1", role="reviewer", organisation="Bank", key=keys.public_hex(key))
+    people = (*read_people(offices.bank.folder), rev1)
+    owner = parse_decision(offices.decision(offices.bank, request, Decision.APPROVE))
+    reviewed = approve(offices, request, rev1, key, Decision.APPROVE)
+    assert missing(policy, request, people, []) == (
+        "1 more owner must approve",
+        "1 more reviewer must approve",
+    )
+    assert missing(policy, request, people, [owner, owner]) == ("1 more reviewer must approve",)
+    assert missing(policy, request, people, [owner, reviewed]) == ()
+    denied = approve(offices, request, rev1, key, Decision.DENY)
+    assert "rev1 decided to deny" in missing(policy, request, people, [owner, reviewed, denied])
+
+
+def test_only_our_people_with_their_own_key_and_role_count(offices: Offices) -> None:
+    request = offices.request()
+    key = keys.generate_key()
+    stranger = Person(name="owner", role="owner", organisation="Bank", key=keys.public_hex(key))
+    decision = approve(offices, request, stranger, key, Decision.APPROVE)
+    assert missing(Policy(), request, read_people(offices.bank.folder), [decision]) != ()
+    promoted = Person(name="rev1", role="reviewer", organisation="Bank", key=keys.public_hex(key))
+    claims = approve(
+        offices,
+        request,
+        Person(name="rev1", role="owner", organisation="Bank", key=promoted.key),
+        key,
+        Decision.APPROVE,
+    )
+    assert missing(Policy(), request, (promoted,), [claims]) != ()
+
+
+def test_the_analyst_never_counts_for_her_own_request(offices: Offices) -> None:
+    request = offices.request()
+    key = offices.ana.signing_key()
+    herself = Person(name="ana", role="owner", organisation="Lab", key=keys.public_hex(key))
+    decision = approve(offices, request, herself, key, Decision.APPROVE)
+    assert missing(Policy(), request, (herself,), [decision]) == ("1 more owner must approve",)
+
+
+def test_reviewers_of_two_organisations_over_all_parties(offices: Offices) -> None:
+    request = offices.request()
+    policy = Policy(joint_reviewers=2, joint_organisations=2)
+    shop = offices.shop_signed(request)
+    rev1, rev2 = keys.generate_key(), keys.generate_key()
+
+    def bank(organisation: str) -> PartyApproval:
+        owner = parse_decision(offices.decision(offices.bank, request, Decision.APPROVE))
+        decisions = [owner]
+        for name, key, of in (("rev1", rev1, "Bank"), ("rev2", rev2, organisation)):
+            person = Person(name=name, role="reviewer", organisation=of, key=keys.public_hex(key))
+            decisions.append(approve(offices, request, person, key, Decision.APPROVE))
+        return countersign(request, "bank", decisions, "0" * 16, offices.clock(), offices.bank.signing_key())
+
+    assert len(missing_jointly(policy, request, [shop])) == 2
+    assert len(missing_jointly(policy, request, [shop, bank("Bank")])) == 1
+    assert missing_jointly(policy, request, [shop, bank("Board")]) == ()

@@ -1,0 +1,55 @@
+"""A worker process for the toy computation: `python -m tests.parties.work.toy_worker FOLDER [TAMPERED] [open]`."""
+
+import logging
+import os
+import sys
+from pathlib import Path
+
+import numpy as np
+
+from parties.work import worker
+from parties.work.runspec import RunSpec
+from parties.work.worker import run
+from parties.work.worker_tools import Tools
+from protocols.errors import BlockError
+from protocols.gate import Gate
+from protocols.request import ComputationRequest
+from tests.parties.work import toy
+from vertical.table import NumericColumn, PartyData, Table
+
+
+class Open(Gate):
+    """An own gate that was switched off."""
+
+    def outbound(self, to: str, message: object, nbytes: int) -> None:
+        """Lets all pass."""
+
+
+def data(spec: RunSpec, request: ComputationRequest) -> PartyData:
+    if not Path(spec.store).is_dir():
+        raise BlockError("block content changed")
+    column = NumericColumn(name="x", values=np.zeros(2))
+    return PartyData(keys=(b"1", b"2"), table=Table((column,)), split=np.zeros(2, np.uint8))
+
+
+def main() -> int:
+    folder, tampered = Path(sys.argv[1]), sys.argv[2]
+    computations = toy.computation(tampered)
+    os.umask(0o077)
+    logging.basicConfig(stream=sys.stderr, level=logging.INFO)
+    kind = Open if "open" in sys.argv else Gate
+    if tampered == "careless":
+        worker.approvals_of = lambda text, request, now: ()
+    return run(
+        folder,
+        Tools(
+            find=lambda name, version: computations[name],
+            check_code=lambda request: None,
+            open_data=data,
+            gate=lambda request, role, used: kind(request, role, used=used),
+        ),
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())
