@@ -383,6 +383,9 @@ def test_any_other_value_in_a_field_of_the_header(name, value):
         again = decode(changed, KINDS)
     except WireError:
         return
+    if changed == encode(message):
+        assert again == message  # hypothesis drew the value that was there
+        return
     assert name in ("step", "loss", "last")
     assert encode(again) == changed
     assert getattr(again, name) == value
