@@ -195,7 +195,7 @@ def _train(
         result = yield from _step(phase, side, step, memory)
         losses.append(float(result.total.detach()))
         pseudo = pseudo.plus(result.accepted, result.candidates)
-        tell_step(side.run.observe, phase.name, step, config.steps, losses[-1])
+        tell_step(side.run.observe, phase.name, step, config.steps, losses)
     return losses, pseudo
 
 

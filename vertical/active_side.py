@@ -150,7 +150,8 @@ def train_active_alone(run: Run, features: Features, labels: Labels) -> ActiveSi
     everyone = replace(labels, aligned=labels.aligned[:0], alone=labels.training())
     side = ActiveSide.start(plain, "active_alone", features.alone_only(), everyone)
     memory, nobody = Memory.empty(plain.config.d), torch.zeros(0, 2 * plain.config.d)
+    losses: list[float] = []
     for step in range(plain.config.steps):
-        result = side.step(step, memory, nobody, nobody)
-        tell_step(plain.observe, side.name, step, plain.config.steps, float(result.total.detach()))
+        losses.append(float(side.step(step, memory, nobody, nobody).total.detach()))
+        tell_step(plain.observe, side.name, step, plain.config.steps, losses)
     return side

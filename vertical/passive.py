@@ -111,7 +111,7 @@ def _train(
         views.backward(gradients)
         set_learning_rate(optimiser, learning_rate(config, step))
         optimiser.step()
-        tell_step(run.observe, phase.name, step, config.steps, None)
+        tell_step(run.observe, phase.name, step, config.steps)
     return encoder
 
 

@@ -6,7 +6,7 @@ dropout of a step come from a generator of that step alone, so there is no gener
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -24,7 +24,7 @@ from vertical.preprocess import Preprocessor, fit
 from vertical.table import PartyData, Rows
 
 PROGRESS_EVERY = 20
-"""Steps between two progress reports."""
+"""Steps between two progress reports, and behind each loss in one."""
 
 State: TypeAlias = Mapping[str, NDArray[np.generic]]
 _MOMENTS = ("step", "exp_avg", "exp_avg_sq")
@@ -165,7 +165,14 @@ def as_text(text: str) -> NDArray[np.generic]:
     return np.frombuffer(text.encode(), dtype=np.uint8)
 
 
-def tell_step(observe: Observe, phase: str, step: int, of: int, loss: float | None) -> None:
-    """Reports every `PROGRESS_EVERY`th step and the last one."""
-    if step % PROGRESS_EVERY == 0 or step + 1 == of:
-        observe(Progress(phase, step + 1, of, loss))
+def tell_step(observe: Observe, phase: str, step: int, of: int, losses: Sequence[float] = ()) -> None:
+    """Reports the first step, every `PROGRESS_EVERY`th and the last, with the mean of the last so many losses.
+
+    Progress reaches the analyst, and one step's loss would say something of one batch of people: so a loss is told
+    once there are `PROGRESS_EVERY` of them. `losses` are those of all steps so far; () at a party that knows none.
+    """
+    done = step + 1
+    if step == 0 or done % PROGRESS_EVERY == 0 or done == of:
+        interval = losses[-PROGRESS_EVERY:]
+        loss = sum(interval) / PROGRESS_EVERY if len(interval) == PROGRESS_EVERY else None
+        observe(Progress(phase, done, of, loss))

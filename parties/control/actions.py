@@ -97,10 +97,10 @@ class Actions:
         if what == "start":
             return self.runner.start(digest, argument, actor)
         if what == "status":
-            return self._with_papers(self.watch.status(digest, argument), digest)
+            return self._with_papers(self.watch.for_analyst(self.watch.status(digest, argument)), digest)
         if what == "cancel":
             self.runner.cancel(digest, actor)
-            return self.watch.view(digest)
+            return self.watch.for_analyst(self.watch.view(digest))
         if what == "result":
             return self.watch.result(digest, actor)
         raise RequestError("call is start, status, cancel or result")

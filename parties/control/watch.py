@@ -11,12 +11,15 @@ from parties.home.private_files import read_json
 from parties.home.state import State
 from parties.work.runspec import RESULT_FILE, read_snapshot
 from protocols.audit import AuditEvent
+from protocols.disclosure import round_metric
 from protocols.errors import RequestError, StateError
 
 POLL = 0.1  # seconds between two looks at a progress file
 LONGEST_WAIT = 20.0  # seconds of a status call
 WAITING_CALLS = 16  # status calls that may wait at once, one per request; the others are answered at once
-PROGRESS = ("seq", "phase", "step", "of", "loss", "eta", "bytes_sent", "bytes_received", "note")
+PROGRESS = ("seq", "phase", "step", "of", "loss", "eta", "note")
+TRAFFIC = ("bytes_sent", "bytes_received")
+"""For the owner only: the sizes of messages follow from numbers of people, which the analyst gets after the rules."""
 Settle = Callable[[str, int], None]
 """Writes the end of a run (digest, number) whose worker is gone; does nothing for a living one."""
 
@@ -80,9 +83,15 @@ class Watch:
         }
         snapshot = read_snapshot(run_folder(self._state.runs, digest, row.run)) if row.run else None
         if snapshot is not None:
-            for name in ("seq", "phase", "step", "of", "loss", "eta", "bytes_sent", "bytes_received", "note"):
-                view[name] = getattr(snapshot, name)
+            view |= {name: getattr(snapshot, name) for name in (*PROGRESS, *TRAFFIC)}
         return view
+
+    @staticmethod
+    def for_analyst(view: dict[str, object]) -> dict[str, object]:
+        """What of a view an analyst may read: no traffic, and the loss rounded as in a release."""
+        loss = view.get("loss")
+        rounded = {"loss": round_metric(loss)} if isinstance(loss, float) else {}
+        return {name: value for name, value in view.items() if name not in TRAFFIC} | rounded
 
     def result(self, digest: str, actor: Actor) -> dict[str, object]:
         """What the newest run releases to the analyst, each release logged; StateError unless the request is DONE."""

@@ -1,6 +1,7 @@
 """Writes `progress.json` while a run goes on: often enough to follow, seldom enough not to be felt."""
 
 import json
+import math
 import os
 import time
 from collections.abc import Callable
@@ -36,7 +37,10 @@ class ProgressFile:
         self.observe(Progress(phase=name, step=0, of=0))
 
     def observe(self, progress: Progress) -> None:
-        """What the program tells; a new phase is written at once, other news at most 5 times a second."""
+        """What the program tells; a new phase is written at once, other news at most 5 times a second.
+
+        A loss that isn't a number any more is left out: what is told must be JSON for everybody who reads it.
+        """
         now = self._clock()
         fresh = progress.phase != self._now.phase
         if fresh:
@@ -46,7 +50,7 @@ class ProgressFile:
             phase=progress.phase,
             step=progress.step,
             of=progress.of,
-            loss=progress.loss,
+            loss=progress.loss if progress.loss is not None and math.isfinite(progress.loss) else None,
             eta=self._eta(progress, now),
             note=progress.note,
         )

@@ -40,7 +40,7 @@ def work(folder: Path) -> None:
     (folder / "checkpoints").mkdir(exist_ok=True)
     (folder / "private.seed").write_bytes(b"x" * 32)
     for step in range(1, 2000):
-        progress(folder, "RUNNING", phase="train", step=step, of=2000, loss=1.0 / step)
+        progress(folder, "RUNNING", phase="train", step=step, of=2000, loss=1.0 / 3, bytes_sent=40 * step)
         told = word(0.02)
         if told is not None:
             state = {"": "INTERRUPTED", "cancel": "CANCELLED", "revoke": "REVOKED"}[told]

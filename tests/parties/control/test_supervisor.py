@@ -517,6 +517,19 @@ def test_progress_is_seen(offices: Offices) -> None:
         assert (later["state"], later["phase"], later["of"]) == ("RUNNING", "train", 2000)
 
 
+def test_the_analyst_sees_no_traffic_and_a_rounded_loss_the_owner_sees_all(offices: Offices) -> None:
+    with running(offices, "steps"):
+        request = offices.approved()
+        offices.start(request)
+        owners = until(lambda: offices.view(request), lambda view: view["seq"] != 0)
+        assert owners["bytes_sent"] == 40 * owners["step"]  # type: ignore[operator]
+        assert owners["loss"] == 1.0 / 3
+        for call in ("status", "cancel"):
+            seen = offices.shim(request, call)
+            assert seen["loss"] == (0.333 if call == "status" else None)
+            assert not [name for name in seen if "bytes" in name]
+
+
 def test_cancel_ends_the_run_at_once(offices: Offices) -> None:
     with running(offices, "steps"):
         request = offices.approved()

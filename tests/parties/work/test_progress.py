@@ -1,0 +1,54 @@
+"""The progress file of a run, at a clock that the test moves."""
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+
+from parties.work.drive import Traffic
+from parties.work.progress import ProgressFile
+from parties.work.runspec import PROGRESS_FILE, State, read_snapshot
+from protocols.program import Progress
+
+
+class Clock:
+    """Seconds that pass when the test says so."""
+
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_news_are_written_at_most_five_times_a_second_but_a_phase_and_an_end_at_once(tmp_path: Path) -> None:
+    clock = Clock()
+    file = ProgressFile(tmp_path, Traffic(()), clock=clock)
+    seen = []
+    for step, at in ((1, 1.0), (2, 1.1), (3, 1.4), (4, 1.5), (5, 1.51)):
+        clock.now = at
+        file.observe(Progress("train", step, 5, 0.5))
+        snapshot = read_snapshot(tmp_path)
+        assert snapshot is not None
+        seen.append((snapshot.step, snapshot.eta))
+    # Steps 2 and 4 come too soon; 0.4 s for 2 steps leave 0.4 s for the last 2; step 5 is the last.
+    assert seen == [(1, None), (1, None), (3, 0.4), (3, 0.4), (5, 0.0)]
+
+
+@pytest.mark.parametrize("loss", [math.nan, math.inf, -math.inf])
+def test_a_loss_that_is_no_number_is_left_out(tmp_path: Path, loss: float) -> None:
+    file = ProgressFile(tmp_path, Traffic(()))
+    file.observe(Progress("train", 1, 2, loss))
+    text = (tmp_path / PROGRESS_FILE).read_text()
+    assert json.loads(text, parse_constant=pytest.fail)["loss"] is None
+
+
+def test_the_number_of_news_goes_on_over_an_interruption(tmp_path: Path) -> None:
+    first = ProgressFile(tmp_path, Traffic(()))
+    first.end(State.INTERRUPTED, "interrupted", "")
+    before = read_snapshot(tmp_path)
+    assert before is not None
+    ProgressFile(tmp_path, Traffic(()))
+    after = read_snapshot(tmp_path)
+    assert after is not None
+    assert (after.seq, after.state) == (before.seq + 1, State.RUNNING)
