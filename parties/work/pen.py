@@ -60,6 +60,10 @@ class WorkerPen:
             when=when,
         )
 
+    def aligned(self, tag: Scalar) -> None:
+        """The alignment's tag: equal tags in both logs say that both parties speak of the same people in one order."""
+        self.write(AuditEvent.PSI_FINISHED, alignment=tag)
+
     def end(self, end: End, traffic: Traffic) -> None:
         """How the run ended, with what went over each link."""
         detail: dict[str, Scalar] = {"state": end.state.value, "reason": end.reason or "none"}

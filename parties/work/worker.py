@@ -55,6 +55,8 @@ from vertical.table import PartyData
 
 _log = logging.getLogger(__name__)
 GOODBYE_S = 60.0
+ALIGNMENT_TAG = "alignment_tag"
+"""Where a program that aligns people reports the alignment's tag."""
 
 
 def run(folder: Path, tools: Tools | None = None, *, stdin: int = 0) -> ExitCode:
@@ -202,6 +204,9 @@ class Worker:
         released = releasable(outcome.report, self._request.minimum_group)
         write_private(self._folder / ARTIFACTS_FILE, wire.pack_arrays(outcome.artifacts))
         write_json(self._folder / TRAFFIC_FILE, {"releases": [asdict(use) for use in gate.summary()]})
+        tag = outcome.report.get(ALIGNMENT_TAG)
+        if isinstance(tag, str):
+            self._pen.aligned(tag)
         self._pen.end(End(state=State.DONE), self._traffic)
         self._progress.phase("goodbye")
         head = self._head()
