@@ -27,16 +27,20 @@ BLOCK = "customers"
 # Chosen on validation folds of the training people by `python -m benchmarks.choose_demo_settings`; the test people were
 # not read for it.
 SETTINGS: Mapping[str, str | int | float | bool] = {
+    "encoder": "mlp",
     "d": 8,
-    "steps": 200,
+    "hidden": 32,
+    "dropout": 0.3,
     "input_noise": 0.4,
+    "steps": 200,
     "threshold_joint": 0.9,
     "threshold_active": 0.8,
     "threshold_passive": 0.8,
     "pseudo_from": 60,
     "pseudo_ramp": 60,
+    "alone_batch": 512,
     "memory_pool": 128,
-    "baseline_steps": 200,
+    "baseline_steps": 100,
 }
 
 

@@ -25,19 +25,17 @@ from __future__ import annotations
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
-from protocols.errors import DataMissingError, ProtocolError
-from protocols.program import Checkpoint, Json, Observe, Outcome, Program, Progress, Send, receive
+from protocols.errors import DataMissingError
+from protocols.program import Checkpoint, Json, Observe, Outcome, Program, Progress
 from protocols.psi import psi_client
 from protocols.seeds import PrivateSeed
+from vertical.active_messages import PASSIVE, exchange_step, receive_memory, receive_test_views, receive_votes
 from vertical.active_side import ActiveSide, Labels, train_active_alone
 from vertical.baselines import aligned_only_config, blank_memory
 from vertical.config import FedCVTConfig
-from vertical.encoders import Representation
-from vertical.fedcvt import Objective
-from vertical.groups import Groups, chunks, exchange_groups
-from vertical.messages import ALIGNED_ONLY, FEDCVT, AloneViews, MemoryViews, Phase
+from vertical.groups import Groups, exchange_groups
+from vertical.messages import ALIGNED_ONLY, FEDCVT, Phase
 from vertical.predict import Predictor
 from vertical.results import (
     PseudoCount,
@@ -58,20 +56,13 @@ from vertical.training import (
     Run,
     State,
     as_text,
-    expect_number,
     is_checkpoint,
     is_refresh,
     pack_training,
-    received,
     restore_training,
     silent,
     tell_step,
-    to_array,
 )
-from vertical.views import Memory
-from vertical.vote import Vote
-
-PASSIVE = "passive"
 
 
 def active_program(
@@ -104,15 +95,15 @@ def train_and_evaluate(
 
     side = ActiveSide.start(run, FEDCVT.name, features, labels)
     losses, pseudo = yield from _train(FEDCVT, side, groups, resume)
-    memory = yield from _receive_memory(side, config.steps)
+    memory = yield from receive_memory(side, config.steps)
     predictor = Predictor(config=config, heads=side.model.heads, memory=memory)
-    test = yield from _receive_test_views(FEDCVT, side)
+    test = yield from receive_test_views(FEDCVT, side)
     methods = {"fedcvt": situation_scores(predictor, side.test_views(), test, labels)}
     curves = {"fedcvt": _curve(side, losses)}
     artifacts = {**model_artifacts(side), **memory_artifacts(memory)}
     passive_only = None
     if config.final_vote:
-        votes = yield from _receive_votes(predictor)
+        votes = yield from receive_votes(predictor)
         passive_only = len(votes.label)
         pseudo = PseudoCount(int(votes.accepted.sum()), passive_only)
         artifacts |= vote_artifacts(votes)
@@ -121,7 +112,7 @@ def train_and_evaluate(
         plain = run.with_config(aligned_only_config(config))
         aligned = ActiveSide.start(plain, ALIGNED_ONLY.name, features.aligned_only(), labels.aligned_only())
         losses, _ = yield from _train(ALIGNED_ONLY, aligned, groups, None)
-        test = yield from _receive_test_views(ALIGNED_ONLY, aligned)
+        test = yield from receive_test_views(ALIGNED_ONLY, aligned)
         alone = train_active_alone(run, features, labels)
         methods |= {
             "aligned_only": aligned_only_scores(aligned, test),
@@ -190,9 +181,9 @@ def _train(
         if phase.memory and step > start and is_checkpoint(config, step):
             yield Checkpoint(step, _state(step, side, groups, losses))
         if phase.memory and is_refresh(config, step):
-            memory = yield from _receive_memory(side, step)
+            memory = yield from receive_memory(side, step)
             pseudo = PseudoCount(0, 0)
-        result = yield from _step(phase, side, step, memory)
+        result = yield from exchange_step(phase, side, step, memory)
         losses.append(float(result.total.detach()))
         pseudo = pseudo.plus(result.accepted, result.candidates)
         tell_step(side.run.observe, phase.name, step, config.steps, losses)
@@ -208,67 +199,3 @@ def _state(
         **groups.pack(),
         **pack_training(side.model, side.optimiser),
     }
-
-
-def _step(phase: Phase, side: ActiveSide, step: int, memory: Memory) -> Program[Objective]:
-    """Receives the passive party's views, does this party's step and answers with the views' gradients."""
-    message = yield from receive(PASSIVE, phase.views)
-    what = f"{phase.views.__name__} from {PASSIVE}, step {step}"
-    expect_number(message.step, step, what)
-    config, width = side.run.config, 2 * side.run.config.d
-    aligned = received(message.aligned, (len(side.aligned_rows(step)), width), what).requires_grad_()
-    if message.alone.shape[0] > config.alone_batch:
-        raise ProtocolError(
-            f"{what}: expected at most {config.alone_batch} alone rows, came {len(message.alone)}"
-        )
-    alone = received(message.alone, (len(message.alone), width), what).requires_grad_()
-    result = side.step(step, memory, aligned, alone)
-    yield Send(PASSIVE, phase.gradients(step, _gradient(aligned), _gradient(alone)))
-    return result
-
-
-def _gradient(views: Tensor) -> NDArray[np.float32]:
-    return to_array(torch.zeros_like(views) if views.grad is None else views.grad)
-
-
-def _receive_memory(side: ActiveSide, step: int) -> Program[Memory]:
-    message = yield from receive(PASSIVE, MemoryViews)
-    what, config = f"{MemoryViews.__name__} from {PASSIVE}, step {step}", side.run.config
-    expect_number(message.step, step, what)
-    if message.pool.shape[0] > config.memory_pool:
-        raise ProtocolError(
-            f"{what}: expected at most {config.memory_pool} pool rows, came {len(message.pool)}"
-        )
-    aligned = received(message.aligned, (len(side.features.aligned), 2 * config.d), what)
-    return side.memory(step, aligned, received(message.pool, (len(message.pool), config.d), what))
-
-
-def _receive_test_views(phase: Phase, side: ActiveSide) -> Program[Representation]:
-    """The passive party's views of all aligned test rows."""
-    config, size = side.run.config, len(side.features.test)
-    views = torch.zeros(size, 2 * config.d)
-    for part in chunks(size, side.run.config.max_aligned_test, config.evaluation_batch):
-        message = yield from receive(PASSIVE, phase.test)
-        what = f"{phase.test.__name__} from {PASSIVE}"
-        expect_number(message.start, part.start, what)
-        views[part] = received(message.views, (part.stop - part.start, 2 * config.d), what)
-    return Representation.split(views)
-
-
-def _receive_votes(predictor: Predictor) -> Program[Vote]:
-    """The final pseudo labels of all passive-only people, in the passive party's order, (q,)."""
-    votes: list[Vote] = []
-    position, total = 0, None
-    while total is None or position < total:
-        message = yield from receive(PASSIVE, AloneViews)
-        what = f"{AloneViews.__name__} from {PASSIVE}"
-        expect_number(message.start, position, what)
-        if total is None:
-            total = message.of
-        expect_number(message.of, total, what)
-        shape = (min(len(message.views), total - position), 2 * predictor.config.d)
-        votes.append(predictor.vote(Representation.split(received(message.views, shape, what))))
-        position += shape[0]
-        if shape[0] == 0 and position < total:
-            raise ProtocolError(f"{what}: no rows at {position} of {total}")
-    return Vote(torch.cat([v.label for v in votes]), torch.cat([v.accepted for v in votes]))

@@ -1,0 +1,90 @@
+"""What the active party hears from the passive one, each message checked, and what it answers.
+
+Nothing here trusts a shape, a step or a number of the peer: a ProtocolError says what was expected and what came.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from protocols.errors import ProtocolError
+from protocols.program import Program, Send, receive
+from vertical.active_side import ActiveSide
+from vertical.encoders import Representation
+from vertical.fedcvt import Objective
+from vertical.groups import chunks
+from vertical.messages import AloneViews, MemoryViews, Phase
+from vertical.predict import Predictor
+from vertical.training import expect_number, received, to_array
+from vertical.views import Memory
+from vertical.vote import Vote
+
+PASSIVE = "passive"
+
+
+def exchange_step(phase: Phase, side: ActiveSide, step: int, memory: Memory) -> Program[Objective]:
+    """Receives the passive party's views, does this party's step and answers with the views' gradients."""
+    message = yield from receive(PASSIVE, phase.views)
+    what = f"{phase.views.__name__} from {PASSIVE}, step {step}"
+    expect_number(message.step, step, what)
+    config, width = side.run.config, 2 * side.run.config.d
+    aligned = received(message.aligned, (len(side.aligned_rows(step)), width), what).requires_grad_()
+    if message.alone.shape[0] > config.alone_batch:
+        raise ProtocolError(
+            f"{what}: expected at most {config.alone_batch} alone rows, came {len(message.alone)}"
+        )
+    alone = received(message.alone, (len(message.alone), width), what).requires_grad_()
+    result = side.step(step, memory, aligned, alone)
+    yield Send(PASSIVE, phase.gradients(step, _gradient(aligned), _gradient(alone)))
+    return result
+
+
+def _gradient(views: Tensor) -> NDArray[np.float32]:
+    return to_array(torch.zeros_like(views) if views.grad is None else views.grad)
+
+
+def receive_memory(side: ActiveSide, step: int) -> Program[Memory]:
+    """The memory from `step` on, of the passive party's representations and this party's own."""
+    message = yield from receive(PASSIVE, MemoryViews)
+    what, config = f"{MemoryViews.__name__} from {PASSIVE}, step {step}", side.run.config
+    expect_number(message.step, step, what)
+    if message.pool.shape[0] > config.memory_pool:
+        raise ProtocolError(
+            f"{what}: expected at most {config.memory_pool} pool rows, came {len(message.pool)}"
+        )
+    aligned = received(message.aligned, (len(side.features.aligned), 2 * config.d), what)
+    return side.memory(step, aligned, received(message.pool, (len(message.pool), config.d), what))
+
+
+def receive_test_views(phase: Phase, side: ActiveSide) -> Program[Representation]:
+    """The passive party's views of all aligned test rows."""
+    config, size = side.run.config, len(side.features.test)
+    views = torch.zeros(size, 2 * config.d)
+    for part in chunks(size, side.run.config.max_aligned_test, config.evaluation_batch):
+        message = yield from receive(PASSIVE, phase.test)
+        what = f"{phase.test.__name__} from {PASSIVE}"
+        expect_number(message.start, part.start, what)
+        views[part] = received(message.views, (part.stop - part.start, 2 * config.d), what)
+    return Representation.split(views)
+
+
+def receive_votes(predictor: Predictor) -> Program[Vote]:
+    """The final pseudo labels of all passive-only people, in the passive party's order, (q,)."""
+    votes: list[Vote] = []
+    position, total = 0, None
+    while total is None or position < total:
+        message = yield from receive(PASSIVE, AloneViews)
+        what = f"{AloneViews.__name__} from {PASSIVE}"
+        expect_number(message.start, position, what)
+        if total is None:
+            total = message.of
+        expect_number(message.of, total, what)
+        shape = (min(len(message.views), total - position), 2 * predictor.config.d)
+        votes.append(predictor.vote(Representation.split(received(message.views, shape, what))))
+        position += shape[0]
+        if shape[0] == 0 and position < total:
+            raise ProtocolError(f"{what}: no rows at {position} of {total}")
+    return Vote(torch.cat([v.label for v in votes]), torch.cat([v.accepted for v in votes]))
