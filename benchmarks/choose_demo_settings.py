@@ -9,10 +9,10 @@ views and with one, over the folds, and that of the references that any candidat
 on the aligned people (C cross-validated in two ways), the bank's own regression, and the two-stage stack (the bank's
 score from all its people, then the retailer's columns on the aligned ones).
 
-The candidates are the last round of a search by hand over some forty settings, on the first three or five folds:
-input noise (0 to 0.8) mattered most for linear encoders, then a small MLP with dropout, then the thresholds and the number of
-active-only people per step; widths, temperature, weights l1 to l5 and the learning rate hardly mattered. So the figure
-of the best candidate is a little optimistic; the test people's is not.
+The candidates are the last round of a search by hand over some forty settings, on the first three or five folds.
+Input noise (0 to 0.8) mattered most for linear encoders, then a small MLP with dropout, then the thresholds and the
+number of active-only people per step; widths, temperature, the weights l1 to l5 and the learning rate hardly did. So
+the figure of the best candidate is a little optimistic; the one on the demo's test people isn't.
 """
 
 from __future__ import annotations
