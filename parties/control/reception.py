@@ -74,9 +74,11 @@ class Reception:
         with another account, a block that isn't the newest, a digest that another caller has submitted.
         """
         steward = Actor(who=email or "nobody", role="analyst", organisation="unverified", origin="syft")
+        target = "a submitted request"
         try:
             signed = parse_signed(signed_text)
             digest = request_digest(signed.request)
+            target = f"request {digest}"
             own = self._state.address_book().check_roster(signed.request)
             self._accounts.check(signed.request, email)
             check_expiry(signed.request, self._now())
@@ -87,11 +89,11 @@ class Reception:
                 digest, caller=caller, analyst=analyst.name, allowed=signed.request.runs, now=self._now()
             )
         except FedaccordError as error:
-            self._journal.refused(AuditEvent.SUBMITTED, steward, "a submitted request", error)
+            self._journal.refused(AuditEvent.SUBMITTED, steward, target, error)
             raise
         if new:
             actor = Actor(who=analyst.name, role="analyst", organisation=analyst.organisation, origin="syft")
-            self._journal.ok(AuditEvent.SUBMITTED, actor, f"request {digest}", email=email)
+            self._journal.ok(AuditEvent.SUBMITTED, actor, target, email=email)
         return self._ledger.find(digest)
 
     def ingest_foreign(self, name: str, caller: str, email: str, reasons: list[str]) -> None:

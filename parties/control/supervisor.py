@@ -136,8 +136,20 @@ class Supervisor:
             self._tasks.put("publish", {"block": block})
         self._socket.start()
         if self._options.launcher is not None:
-            self._server = self._options.launcher(self._state)
+            self._server = self._launch(self._options.launcher)
             threading.Thread(target=self._keep_server, args=(self._options.launcher,), daemon=True).start()
+
+    def _launch(self, launcher: Launcher) -> subprocess.Popen[bytes]:
+        """The syft server; when it can't be launched, the log says why."""
+        try:
+            return launcher(self._state)
+        except FedaccordError as error:
+            target = f"datasite {self._state.name}"
+            reason = f"the syft server can't be launched: {error}"
+            self._journal.failed(
+                AuditEvent.SERVER_STOPPED, self._journal.itself, target, code=error.code, reason=reason
+            )
+            raise
 
     def stop(self) -> None:
         """Workers checkpoint and stop, syft ends, the socket goes; when it returns, no process is left."""
@@ -162,7 +174,7 @@ class Supervisor:
             if pause is None or self.ended.wait(pause):
                 break
             try:
-                self._server = launcher(self._state)
+                self._server = self._launch(launcher)
             except FedaccordError as error:
                 print(f"supervisor: syft can't be launched: {error}", file=sys.stderr)
                 self._server = None
