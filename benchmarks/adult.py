@@ -1,6 +1,6 @@
 """The demo's data and settings for scripts: the parties' blocks as a program reads them, without files or datasites.
 
-Data, licence and the protected attributes among them: see `parties.demo_data`.
+Data, licence and the protected attributes among them: see `parties.demo.data`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from parties.demo_data import (
+from parties.demo.data import (
     BANK_COLUMNS,
     CLASSES,
     RETAILER_COLUMNS,
@@ -20,7 +20,7 @@ from parties.demo_data import (
     customer_number,
     labels,
 )
-from parties.demo_setup import SETTINGS
+from parties.demo.setup import SETTINGS
 from vertical.config import FedCVTConfig
 from vertical.table import CategoricalColumn, NumericColumn, PartyData, Split, Table
 

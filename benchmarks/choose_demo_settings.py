@@ -30,7 +30,7 @@ from sklearn.linear_model import LogisticRegression, LogisticRegressionCV
 from sklearn.metrics import roc_auc_score
 
 from benchmarks import adult
-from parties.demo_data import BANK_COLUMNS, RETAILER_COLUMNS, People, Rows, deal, labels, training_and_test
+from parties.demo.data import BANK_COLUMNS, RETAILER_COLUMNS, People, Rows, deal, labels, training_and_test
 from protocols.program import Outcome, simulate
 from protocols.psi import Alignment
 from protocols.seeds import injected

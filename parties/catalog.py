@@ -14,7 +14,7 @@ from typing import Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from protocols.errors import CodeDigestError, RequestError
+from protocols.errors import CodeDigestError, ConfigError, RequestError
 from protocols.program import Observe, Outcome, Program
 from protocols.request import ComputationRequest, Release
 from protocols.seeds import PrivateSeed
@@ -109,6 +109,12 @@ def check_code(request: ComputationRequest) -> None:
 def _fedcvt_parameters(given: Mapping[str, object]) -> Parameters:
     from vertical.config import FedCVTConfig
 
+    known = [name for name, _ in FedCVTConfig().to_parameters()]
+    unknown = sorted(given.keys() - set(known))
+    if unknown:
+        raise ConfigError(
+            f"unknown parameters: {', '.join(unknown)}", remedy=f"there are: {', '.join(known)}"
+        )
     return FedCVTConfig(**given).to_parameters()  # type: ignore[arg-type]  # the config checks every value
 
 

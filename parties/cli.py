@@ -1,27 +1,32 @@
 """The command `fedaccord`: one group of commands per role, each importing what it needs only when it runs."""
 
+import os
 import sys
+import traceback
 from typing import Annotated
 
 import typer
+import typer.core
 
-from parties.commands import audit as cli_audit
-from parties.commands import demo as cli_demo
-from parties.commands import owner as cli_owner
-from parties.commands import request as cli_request
-from parties.commands import review as cli_review
+from parties.commands import audit, block, demo, owner, request, review
+from parties.commands.options import example
 from protocols.errors import FedaccordError
 
+TRACEBACK_VARIABLE = "FEDACCORD_TRACEBACK"
+"""Set to anything, it shows the traceback of an error that isn't ours; such a text may hold private values."""
+INTERRUPTED = 130
+
+typer.core.rich = None  # type: ignore[attr-defined]  # else it escapes brackets in the help for rich, which we don't use
 app = typer.Typer(
     name="fedaccord",
     help="Vertical federated learning between PySyft datasites: approved, gated, audited.",
-    epilog="Try it on public data, everything on this machine:  fedaccord demo",
+    epilog=example("fedaccord demo      (public data, everything on this machine)"),
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     add_completion=False,
 )
-for group in (cli_owner, cli_request, cli_review, cli_audit, cli_demo):
+for group in (owner, block, request, review, audit, demo):
     group.register(app)
 
 
@@ -43,14 +48,33 @@ def _root(
 
 
 def main() -> None:
-    """Runs the command line; one of our errors becomes one line with its remedy and exit status 1."""
+    """Runs the command line; every error becomes one line with its remedy and exit status 1, never a traceback."""
     try:
-        app()
+        app(prog_name="fedaccord")
     except FedaccordError as error:
-        print(f"error: {error}", file=sys.stderr)
-        if error.remedy:
-            print(f"       {error.remedy}", file=sys.stderr)
-        sys.exit(1)
+        _fail(str(error), error.remedy)
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
-        sys.exit(130)
+        sys.exit(INTERRUPTED)
+    except OSError as error:
+        what = f"{error.filename}: " if error.filename else ""
+        _fail(f"{what}{error.strerror or type(error).__name__}", "check the path and its rights")
+    except ModuleNotFoundError as error:
+        _fail(
+            f"the package {error.name} isn't installed",
+            "install fedaccord with what it needs, see the README",
+        )
+    except Exception as error:
+        if os.environ.get(TRACEBACK_VARIABLE):
+            traceback.print_exception(error)
+        _fail(
+            f"internal error ({type(error).__name__}), a fault of fedaccord's",
+            f"{TRACEBACK_VARIABLE}=1 shows where; the text may hold private values",
+        )
+
+
+def _fail(text: str, remedy: str) -> None:
+    print(f"error: {text}", file=sys.stderr)
+    if remedy:
+        print(f"       {remedy}", file=sys.stderr)
+    sys.exit(1)

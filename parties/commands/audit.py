@@ -1,13 +1,17 @@
-"""Commands on the audit log: verify it, alone or against the heads that others hold of it; show it; sign its head."""
+"""Commands on the audit log: verify it, alone or against the heads that others hold of it; show it; hand heads over."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from parties.commands.options import JsonOption, StateOption, opened, show
+from parties.commands.options import JsonOption, StateOption, example, party, show
 
-audit = typer.Typer(help="The hash-chained audit log of this party.", no_args_is_help=True)
+audit = typer.Typer(
+    help="The hash-chained audit log of this party.",
+    epilog=example("fedaccord audit verify --state bank"),
+    no_args_is_help=True,
+)
 
 
 def register(app: typer.Typer) -> None:
@@ -15,7 +19,9 @@ def register(app: typer.Typer) -> None:
     app.add_typer(audit, name="audit")
 
 
-@audit.command("verify", epilog="fedaccord audit verify --state bank --head bank-head-from-retailer.json")
+@audit.command(
+    "verify", epilog=example("fedaccord audit verify --state bank --head bank-head-from-retailer.json")
+)
 def verify(
     state: StateOption,
     head: Annotated[
@@ -27,24 +33,24 @@ def verify(
     """Check every entry of the log, and that nothing was cut off since a head was signed."""
     from parties.roles.auditing import verify_log
 
-    document, text = verify_log(opened(state), tuple(head or ()))
+    document, text = verify_log(party(state), tuple(head or ()))
     show(document, as_json, text)
 
 
-@audit.command("show", epilog="fedaccord audit show --state bank --last 20")
+@audit.command("show", epilog=example("fedaccord audit show --state bank --last 20"))
 def show_log(
     state: StateOption,
-    last: Annotated[int, typer.Option(help="How many of the newest entries.")] = 20,
+    last: Annotated[int, typer.Option(min=1, help="How many of the newest entries.")] = 20,
     as_json: JsonOption = False,
 ) -> None:
     """Show the newest entries, one line each."""
     from parties.roles.auditing import entries
 
-    document, text = entries(opened(state), last)
+    document, text = entries(party(state), last)
     show(document, as_json, text)
 
 
-@audit.command("heads", epilog="fedaccord audit heads --state retailer --out heads/")
+@audit.command("heads", epilog=example("fedaccord audit heads --state retailer --out heads/"))
 def heads(
     state: StateOption,
     out: Annotated[Path, typer.Option(help="Folder for one file per peer.")],
@@ -52,5 +58,8 @@ def heads(
     """Write the signed heads of other parties' logs that this party received, for them to verify against."""
     from parties.roles.auditing import write_peer_heads
 
-    for path in write_peer_heads(opened(state), out):
+    paths = write_peer_heads(party(state), out)
+    for path in paths:
         typer.echo(str(path))
+    if not paths:
+        typer.echo("no heads of other parties yet: they come with a run's last message", err=True)

@@ -5,14 +5,16 @@ from typing import Annotated
 
 import typer
 
-from parties.commands.options import JsonOption, show
+from parties.commands.options import JsonOption, example, show, teller
 
 
 def register(app: typer.Typer) -> None:
     """Adds these commands to the application."""
-    app.command(epilog="fedaccord demo --aligned 200 --seeds 5")(demo)
+    app.command(epilog=example("fedaccord demo --aligned 200 --seeds 5"))(demo)
     app.command(
-        epilog="fedaccord simulate --active bank.csv --passive retailer.csv --key customer --label income --split split"
+        epilog=example(
+            "fedaccord simulate --active bank.csv --passive retailer.csv --key customer --label income --split split"
+        )
     )(simulate)
 
 
@@ -27,9 +29,9 @@ def demo(
     ] = False,
 ) -> None:
     """Two datasites train FedCVT on the Adult data, from blocks to report, with real servers, approvals and TLS."""
-    from parties.demo import DemoOptions, run_demo
-    from parties.demo_data import people
-    from parties.demo_setup import fresh_folder, prepare_files
+    from parties.demo.data import people
+    from parties.demo.setup import fresh_folder, prepare_files
+    from parties.demo.story import DemoOptions, run_demo
 
     if prepare:
         typer.echo(prepare_files(fresh_folder(out), people(0, aligned=aligned)))
@@ -53,6 +55,6 @@ def simulate(
     from parties.roles.simulating import simulate_files
 
     document, text = simulate_files(
-        active, passive, key=key, label=label, split=split, settings=settings, seed=seed, quiet=as_json
+        active, passive, key=key, label=label, split=split, settings=settings, seed=seed, tell=teller(as_json)
     )
     show(document, as_json, text)

@@ -1,17 +1,30 @@
 """Commands of owners and reviewers: read a request, approve, deny, revoke."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from parties.commands.options import JsonOption, PassphraseOption, StateOption, opened, passphrase, show
+from parties.commands.options import (
+    DigestArgument,
+    JsonOption,
+    PassphraseOption,
+    StateOption,
+    example,
+    party,
+    passphrase,
+    show,
+)
 
 if TYPE_CHECKING:
     from protocols.approval import Decision
 
-review = typer.Typer(help="Read a request in full; approve, deny or revoke it.", no_args_is_help=True)
-DigestArgument = Annotated[str, typer.Argument(help="The request's digest, or its first characters.")]
-PersonOption = Annotated[str, typer.Option("--as", help="Who decides: a person of `fedaccord person`.")]
+review = typer.Typer(
+    help="Read a request in full; approve, deny or revoke it.",
+    epilog=example("fedaccord review list --state bank"),
+    no_args_is_help=True,
+)
+PersonOption = Annotated[str, typer.Option("--as", help="Who decides: a person of `fedaccord person list`.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -19,26 +32,26 @@ def register(app: typer.Typer) -> None:
     app.add_typer(review, name="review")
 
 
-@review.command("list", epilog="fedaccord review list --state bank")
+@review.command("list", epilog=example("fedaccord review list --state bank"))
 def list_requests(state: StateOption, as_json: JsonOption = False) -> None:
-    """List the requests of this party, and code that isn't one of ours."""
+    """List the requests of this party with what is missing, and code that isn't one of ours."""
     from parties.control.asking import ask
     from parties.roles.reviewing import listing
 
-    document = ask(opened(state).folder, "requests")
+    document = ask(party(state).folder, "requests")
     show(document, as_json, listing(document))
 
 
-@review.command("show", epilog="fedaccord review show 3fa9c1 --state bank")
+@review.command("show", epilog=example("fedaccord review show 3fa9c1 --state bank"))
 def show_request(digest: DigestArgument, state: StateOption, as_json: JsonOption = False) -> None:
     """Show who asks for what, what would leave, who learns what, the limits, and what changed since the last time."""
-    from parties.roles.reviewing import page
+    from parties.roles.reviewing import WAIT_SECONDS, page
 
-    document, text = page(opened(state), digest)
+    document, text = page(party(state), digest, wait=WAIT_SECONDS)
     show(document, as_json, text)
 
 
-@review.command("approve", epilog="fedaccord review approve 3fa9c1 --as owner --state bank")
+@review.command("approve", epilog=example("fedaccord review approve 3fa9c1 --as owner --state bank"))
 def approve(
     digest: DigestArgument,
     state: StateOption,
@@ -49,11 +62,11 @@ def approve(
     """Approve the request under your own key."""
     from protocols.approval import Decision
 
-    _decide(state, digest, person, Decision.APPROVE, reason, passphrase(passphrase_file))
+    _decide(state, digest, person, Decision.APPROVE, reason, passphrase_file)
 
 
 @review.command(
-    "deny", epilog="fedaccord review deny 3fa9c1 --as owner --reason 'too many columns' --state bank"
+    "deny", epilog=example("fedaccord review deny 3fa9c1 --as owner --reason 'too many columns' --state bank")
 )
 def deny(
     digest: DigestArgument,
@@ -65,11 +78,12 @@ def deny(
     """Deny the request; the analyst is told the reason."""
     from protocols.approval import Decision
 
-    _decide(state, digest, person, Decision.DENY, reason, passphrase(passphrase_file))
+    _decide(state, digest, person, Decision.DENY, reason, passphrase_file)
 
 
 @review.command(
-    "revoke", epilog="fedaccord review revoke 3fa9c1 --as owner --reason 'consent withdrawn' --state bank"
+    "revoke",
+    epilog=example("fedaccord review revoke 3fa9c1 --as owner --reason 'consent withdrawn' --state bank"),
 )
 def revoke(
     digest: DigestArgument,
@@ -81,14 +95,22 @@ def revoke(
     """Take an approval back for good: a running training stops, its checkpoints are deleted."""
     from protocols.approval import Decision
 
-    _decide(state, digest, person, Decision.REVOKE, reason, passphrase(passphrase_file))
+    _decide(state, digest, person, Decision.REVOKE, reason, passphrase_file)
 
 
 def _decide(
-    state: StateOption, digest: str, person: str, decision: "Decision", reason: str, secret: bytes | None
+    state: Path, digest: str, person: str, decision: "Decision", reason: str, passphrase_file: Path | None
 ) -> None:
-    from parties.roles.reviewing import record
+    from parties.roles.reviewing import WAIT_SECONDS, key_path, record
 
-    typer.echo(
-        record(opened(state), digest, person=person, decision=decision, reason=reason, passphrase=secret)
+    here = party(state)
+    said = record(
+        here,
+        digest,
+        person=person,
+        decision=decision,
+        reason=reason,
+        passphrase=passphrase(passphrase_file, key_path(here, person)),
+        wait=WAIT_SECONDS,
     )
+    typer.echo(said)

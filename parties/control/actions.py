@@ -1,8 +1,9 @@
 """The actions of the supervisor's socket: what each asks for, and which part of the supervisor answers.
 
 From the shim: `call`. From the owner's command line: `requests`, `request`, `decide`, `start`, `status`, `cancel`,
-`head`, `add_user`, `publish`, `shutdown`. From the steward: `ingest`, `ingest_foreign`, `next_task`, `task_done`. From
-a worker: `sign_head`, `run_committed`. Answers are plain dicts; refusals are raised and become typed answers.
+`head`, `add_user`, `publish`, `task_state`, `shutdown`. From the steward: `ingest`, `ingest_foreign`, `next_task`,
+`task_done`. From a worker: `sign_head`, `run_committed`. Answers are plain dicts; refusals are raised and become typed
+answers.
 """
 
 import threading
@@ -184,6 +185,11 @@ class Actions:
         self.current_block(fields.text(request, "block"))
         return {"task": self.tasks.put("publish", {"block": fields.text(request, "block")})}
 
+    def task_state(self, request: Fields) -> Answer:
+        """How the newest task of a kind about a block, an e-mail or a digest stands."""
+        state, problems = self.tasks.standing(fields.text(request, "kind"), fields.text(request, "about"))
+        return {"state": state, "problems": problems}
+
     def ingest(self, request: Fields) -> Answer:
         """From the steward: a shim with its signed request."""
         signed, caller = fields.text(request, "signed"), check_digest(fields.text(request, "caller"))
@@ -236,6 +242,7 @@ ACTIONS: dict[str, Callable[[Actions, Fields], Answer]] = {
     "shutdown": Actions.shutdown,
     "add_user": Actions.add_user,
     "publish": Actions.publish,
+    "task_state": Actions.task_state,
     "ingest": Actions.ingest,
     "ingest_foreign": Actions.ingest_foreign,
     "next_task": Actions.next_task,

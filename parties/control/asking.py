@@ -1,11 +1,14 @@
 """Asking the supervisor of a state folder, with a refusal raised as an error of ours."""
 
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import ClassVar
 
 from parties.control.socket import Answer, call
 from protocols.errors import FedaccordError
+
+POLL = 0.2  # seconds between two looks at a task
 
 
 class Refusal(FedaccordError):
@@ -30,15 +33,32 @@ def accepted(answer: Answer, who: str) -> Answer:
     if answer.get("ok") is True:
         return answer
     code = str(answer.get("error", "internal"))
-    message = str(answer.get("message") or _explained(code, answer))
+    message = str(answer.get("message") or explained(code, answer))
     raise Refusal(f"{who}: {message}", reason=code, answer=answer, remedy=str(answer.get("remedy", "")))
 
 
-def _explained(code: str, answer: Mapping[str, object]) -> str:
-    """What a code that came without a text means; datasites send codes only."""
+def task_end(
+    folder: Path, kind: str, about: str, seconds: float, *, sleep: Callable[[float], None] = time.sleep
+) -> tuple[str, str]:
+    """State and problems of the steward's newest task about a block, an e-mail or a digest, once it isn't queued.
+
+    "queued" when it still is after `seconds`: the syft server isn't up, or busy. Raises like `ask`.
+    """
+    end = time.monotonic() + seconds
+    while True:
+        answer = ask(folder, "task_state", kind=kind, about=about)
+        if answer["state"] != "queued" or time.monotonic() >= end:
+            return str(answer["state"]), str(answer["problems"])
+        sleep(POLL)
+
+
+def explained(code: str, answer: Mapping[str, object]) -> str:
+    """What a refusal's code means; datasites send codes only."""
     text = EXPLANATIONS.get(code, f"refused ({code})")
     if code == "runs_used" and "used" in answer:
-        text = f"used {answer['used']} of {answer['allowed']} runs"
+        text = f"{answer['used']} of {answer['allowed']} runs are used"
+    if code == "state" and answer.get("state"):
+        text = f"the request is {answer['state']} there, which doesn't allow that"
     return f"{text}: {answer['reason']}" if answer.get("reason") else text
 
 
@@ -59,3 +79,4 @@ EXPLANATIONS = {
     "runs_used": "all runs of the request are used",
     "state": "the request isn't in the state for that",
 }
+"""What the codes of refusals mean to an analyst."""

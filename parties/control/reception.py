@@ -211,7 +211,7 @@ class Reception:
         return "" if approval is None else approvals_text((approval,))
 
     def listing(self) -> dict[str, object]:
-        """All requests, oldest change first, and the foreign code that was submitted since the start."""
+        """All requests with what is missing, oldest change first; the foreign code that came since the start."""
         return {"requests": [self._line(row) for row in self._ledger.all()], "foreign": list(self._foreign)}
 
     def _line(self, row: RequestRow) -> dict[str, object]:
@@ -227,15 +227,15 @@ class Reception:
             "used": row.used,
             "allowed": row.allowed,
             "changed": row.changed,
+            "missing": list(self.missing(row.digest)) if row.state is RunState.PENDING else [],
         }
 
     def view(self, digest: str, actor: Actor) -> dict[str, object]:
-        """One request with its signed text, what is missing, our decisions and problems in syft; reading is logged."""
+        """One request with its signed text, our decisions and problems in syft; reading is logged."""
         row = self._ledger.find(digest)
         self._journal.ok(AuditEvent.VIEWED, actor, f"request {digest}")
         return self._line(row) | {
             "signed": self._documents.signed_text(digest),
-            "missing": list(self.missing(digest)) if row.state is RunState.PENDING else [],
             "decisions": [
                 {
                     "person": d.person,

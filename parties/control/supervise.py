@@ -2,6 +2,7 @@
 
 import os
 import sys
+import threading
 import time
 
 from parties import catalog
@@ -29,7 +30,9 @@ def run_datasite(state: State, *, injected_seed: int | None = None, bind: str = 
         injected_seed=injected_seed,
         bind=bind,
     )
-    serve(state, options, ready=lambda: _announce(state))
+    # In a thread of its own: a signal must end the start, too.
+    announcing = threading.Thread(target=_announce, args=(state,), name="announce", daemon=True)
+    serve(state, options, ready=announcing.start)
 
 
 def _announce(state: State) -> None:

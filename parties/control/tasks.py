@@ -19,6 +19,8 @@ SCHEMA = """CREATE TABLE IF NOT EXISTS tasks (
     id INTEGER PRIMARY KEY AUTOINCREMENT, kind TEXT NOT NULL, details TEXT NOT NULL,
     state TEXT NOT NULL, problems TEXT NOT NULL) STRICT"""
 KINDS = ("approve", "deny", "publish", "add_user")
+ABOUT = {"approve": "digest", "deny": "digest", "publish": "block", "add_user": "email"}
+"""Which detail says what a task is about."""
 AGAIN_AFTER = 60.0  # seconds until a task whose steward never answered is handed out again
 
 
@@ -109,6 +111,22 @@ class TaskQueue:
                 ("done" if ok else "failed", problems, json.dumps(kept, sort_keys=True), identity),
             )
         return Task(id=identity, kind=row[0], details=details)
+
+    def standing(self, kind: str, about: str) -> tuple[str, str]:
+        """State (queued, done, failed; "" when there is none) and problems of the newest task of this kind about it.
+
+        `about` is the block, e-mail or digest of the task; RequestError for an unknown kind.
+        """
+        if kind not in KINDS:
+            raise RequestError(f"a steward task is one of {', '.join(KINDS)}")
+        with self._transaction() as database:
+            rows = database.execute(
+                "SELECT details, state, problems FROM tasks WHERE kind = ? ORDER BY id DESC", (kind,)
+            ).fetchall()
+        for details, state, problems in rows:
+            if json.loads(details).get(ABOUT[kind]) == about:
+                return state, problems
+        return "", ""
 
     def problems(self, digest: str) -> tuple[str, ...]:
         """What the steward reported for the newest failed task of a request; empty when there is none."""

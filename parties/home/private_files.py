@@ -74,6 +74,8 @@ def read_json(path: Path) -> dict[str, object]:
         value = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
         raise StateError(f"{path} does not exist") from error
+    except OSError as error:
+        raise StateError(f"{path} can't be read: {error.strerror}") from error
     except (ValueError, RecursionError) as error:
         raise StateError(f"{path} is not readable JSON", remedy="restore it from a backup") from error
     if not isinstance(value, dict):
@@ -87,6 +89,8 @@ def read_toml(path: Path) -> dict[str, object]:
         return dict(tomllib.loads(path.read_text(encoding="utf-8")))
     except FileNotFoundError as error:
         raise StateError(f"{path} does not exist") from error
+    except OSError as error:
+        raise StateError(f"{path} can't be read: {error.strerror}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise StateError(f"{path}: {error}", remedy="correct the file") from error
 

@@ -165,6 +165,8 @@ def open_state(folder: Path, *, test_mode: bool = False) -> State:
     """
     folder = folder.resolve()
     check_private(folder)
+    if not (folder / "party.toml").exists():
+        raise StateError(f"{folder} is not a state folder", remedy="make one with `fedaccord init`")
     for name in FOLDERS:
         check_private(make_private_folder(folder / name))
     for name in PRIVATE_FILES:
@@ -180,6 +182,8 @@ def open_state(folder: Path, *, test_mode: bool = False) -> State:
     port = table.get("port")
     if not isinstance(port, int) or isinstance(port, bool):
         raise StateError(f"{folder / 'party.toml'}: port must be a whole number", remedy="correct the file")
+    if texts["kind"] not in ("party", "analyst"):
+        raise StateError(f"{folder / 'party.toml'}: kind must be party or analyst", remedy="correct the file")
     state = State(folder=folder, port=port, warnings=() if test_mode else _warnings(folder), **texts)
     card = state.card()
     if (card.kind, card.name, card.organisation, card.address) != (
@@ -190,6 +194,17 @@ def open_state(folder: Path, *, test_mode: bool = False) -> State:
     ):
         raise StateError(
             f"{folder / 'party.toml'} and card.json differ", remedy="restore the file that was changed"
+        )
+    return state
+
+
+def require_kind(state: State, kind: str) -> State:
+    """The state, when it is of this kind (party or analyst); StateError otherwise."""
+    if state.kind != kind:
+        article = {"analyst": "an analyst", "party": "a party"}
+        raise StateError(
+            f"{state.folder} is the folder of {article[state.kind]}, this is done by {article[kind]}",
+            remedy="name the other folder with --state",
         )
     return state
 

@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Iterable
 from pathlib import Path
 
-from parties.home.private_files import make_private_folder, write_private
+from parties.home.private_files import write_private
 from parties.home.state import State
 from protocols.audit import (
     AuditEvent,
@@ -17,7 +17,7 @@ from protocols.audit import (
     verify,
     verify_head,
 )
-from protocols.errors import AuditError
+from protocols.errors import AuditError, StateError
 
 
 def verify_log(state: State, heads: tuple[Path, ...]) -> tuple[dict[str, object], str]:
@@ -61,10 +61,14 @@ def write_peer_heads(state: State, out: Path) -> tuple[Path, ...]:
         known = newest.get(head.head.party)
         if known is None or head.head.index >= known.head.index:
             newest[head.head.party] = head
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StateError(f"folder {out}: {error.strerror}", remedy="name another folder") from error
     paths = []
     for name, head in sorted(newest.items()):
-        paths.append(make_private_folder(out) / f"{name}-head.json")
-        write_private(paths[-1], to_text(head))
+        paths.append(out / f"{name}-head.json")
+        write_private(paths[-1], to_text(head) + "\n")
     return tuple(paths)
 
 
@@ -83,10 +87,13 @@ def peer_heads(state: State) -> Iterable[SignedHead]:
 
 def _own_head(state: State, path: Path) -> SignedHead:
     try:
-        signed = parse_head(path.read_text(encoding="utf-8").strip())
+        signed = parse_head(path.read_bytes().decode("utf-8", errors="replace").strip())
     except OSError as error:
         raise AuditError(f"head {path}: {error.strerror}") from error
-    verify_head(signed)
+    except AuditError as error:
+        raise AuditError(
+            f"head {path}: {error}", remedy="ask the other party for it again: fedaccord audit heads"
+        ) from error
     card = state.card()
     if signed.head.party != state.name or signed.key != card.signing_key:
         raise AuditError(

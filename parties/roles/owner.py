@@ -1,6 +1,7 @@
 """What an owner does outside a run: peers, blocks and analysts' accounts; each act is in the audit log."""
 
 import json
+import os
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -11,25 +12,20 @@ from parties.blocks.registration import register
 from parties.blocks.schema import BlockSchema, schema_text
 from parties.blocks.store import Store
 from parties.blocks.subject_key import KeyReport
-from parties.control.asking import ask
-from parties.control.socket import NAME as SOCKET_NAME
-from parties.home.cards import PartyCard
+from parties.control.asking import ask, task_end
+from parties.home.cards import PartyCard, parse_card
 from parties.home.journal import Actor, Journal
 from parties.home.private_files import write_private
 from parties.home.state import State
 from protocols.audit import AuditEvent
-from protocols.errors import StateError
+from protocols.errors import DatasiteError, StateError
 
 CARD_LIMIT = 16_384  # bytes
 
 
 def add_peer(state: State, card: Path, fingerprint: str) -> PartyCard:
     """Accepts the card of a party or an analyst. Raises RosterError when the fingerprint is another one."""
-    try:
-        text = card.read_bytes()[: CARD_LIMIT + 1].decode("utf-8", errors="replace").strip()
-    except OSError as error:
-        raise StateError(f"card {card}: {error.strerror}") from error
-    added = state.address_book().add_peer(text, fingerprint)
+    added = state.address_book().add_peer(card_text_of(card), fingerprint)
     if state.kind == "party":
         _journal(state).ok(
             AuditEvent.PEER_ADDED,
@@ -65,13 +61,12 @@ def add_block(
         version=schema.version,
         rows=schema.rows,
     )
-    if (state.folder / SOCKET_NAME).exists():
-        ask(state.folder, "publish", block=schema.block)
+    published = "now" if _publish(state, schema.block) else "with the next `fedaccord serve`"
     return (
         f"block {schema.block} version {schema.version}: {_counts(done.keys)}\n"
         f"columns     {', '.join(schema.names)}\n"
         f"label       {schema.label or 'none'}\n"
-        f"published   {schema.rows} rows (rounded up), commitment {schema.commitment[:16]}..."
+        f"published   {published}: {schema.rows} rows (rounded up), commitment {schema.commitment[:16]}..."
     )
 
 
@@ -91,21 +86,51 @@ def describe_blocks(state: State, name: str) -> tuple[dict[str, object], str]:
     )
 
 
-def add_user(state: State, card: Path, fingerprint: str, email: str, out: Path) -> None:
-    """Accepts an analyst, opens an account on the datasite and writes the login file. `serve` must be running."""
-    added = add_peer(state, card, fingerprint)
-    if added.kind != "analyst":
+def add_user(state: State, card: Path, fingerprint: str, email: str, out: Path, *, wait: float = 0.0) -> str:
+    """Accepts an analyst, opens an account on the datasite, writes the login file and gives back what became of it.
+
+    `serve` must be running; `wait` is for how many seconds to wait until syft has the account. The password is kept
+    nowhere else than in the login file. Raises StateError for a card of a party or a place that can't be written,
+    DatasiteError when syft refuses the account.
+    """
+    check_writable(out)
+    if parse_card(card_text_of(card)).kind != "analyst":
         raise StateError(
-            f"{added.name} is a party, not an analyst", remedy="fedaccord peer add is for parties"
+            f"{card} is the card of a party", remedy="accounts are for analysts; see `fedaccord peer add`"
         )
+    added = add_peer(state, card, fingerprint)
     password = ask(state.folder, "add_user", name=added.name, email=email)["password"]
-    login = {
-        "party": state.name,
-        "url": f"http://{state.host}:{state.port}",
-        "email": email,
-        "password": password,
-    }
+    url = f"http://{state.host}:{state.port}"
+    login = {"party": state.name, "url": url, "email": email, "password": password}
     write_private(out, json.dumps(login, indent=2) + "\n")
+    standing, problems = task_end(state.folder, "add_user", email, wait)
+    if standing == "failed":
+        raise DatasiteError(f"syft refused the account {email}: {problems}", remedy="read syft/server.log")
+    opens = "is open" if standing == "done" else "opens as soon as the syft server is up"
+    return f"account {email} {opens}; login in {out} (mode 0600): hand it over and delete it"
+
+
+def check_writable(path: Path) -> None:
+    """StateError when a file can't be made in the path's folder, or the path is a folder."""
+    if path.is_dir() or not os.access(path.parent, os.W_OK):
+        raise StateError(f"{path} can't be written", remedy="name a file in a folder of yours")
+
+
+def card_text_of(path: Path) -> str:
+    """The text of a card's file; StateError when it can't be read."""
+    try:
+        return path.read_bytes()[: CARD_LIMIT + 1].decode("utf-8", errors="replace").strip()
+    except OSError as error:
+        raise StateError(f"card {path}: {error.strerror}") from error
+
+
+def _publish(state: State, block: str) -> bool:
+    """Has a running supervisor publish the block; False when none runs."""
+    try:
+        ask(state.folder, "publish", block=block)
+    except StateError:
+        return False
+    return True
 
 
 def _schema_lines(schema: BlockSchema) -> list[str]:

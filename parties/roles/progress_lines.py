@@ -9,12 +9,17 @@ SECONDS_BETWEEN = 2.0
 """Of one phase at one party, at most one line in this time (its last step always gets one)."""
 
 
+def print_line(line: str) -> None:
+    """Prints it at once, also into a pipe."""
+    print(line, flush=True)
+
+
 class ProgressLines:
     """Prints what has changed since the last line of each party."""
 
     def __init__(
         self,
-        write: Callable[[str], None] = lambda line: print(line, flush=True),
+        write: Callable[[str], None] = print_line,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         self._write = write
@@ -50,11 +55,9 @@ def progress_text(facts: Mapping[str, object]) -> str:
     return "  ".join(parts)
 
 
-def printed_progress(who: str, *, quiet: bool = False) -> Observe:
-    """An `Observe` that prints lines for a run in this process, with the time left in the phase."""
-    if quiet:
-        return lambda progress: None
-    lines = ProgressLines()
+def printed_progress(who: str, write: Callable[[str], None] = print_line) -> Observe:
+    """An `Observe` that writes lines for a run in this process, with the time left in the phase."""
+    lines = ProgressLines(write)
     began: dict[str, float] = {}
 
     def observe(progress: Progress) -> None:

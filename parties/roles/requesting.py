@@ -4,20 +4,30 @@ import json
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from parties.home.state import State
 from parties.roles import analyst
-from parties.roles.plan import Offer, read_plan
-from parties.roles.progress_lines import ProgressLines, printed_progress
+from parties.roles.plan import Offer, Plan, read_plan
+from parties.roles.progress_lines import ProgressLines, print_line, printed_progress
 from parties.roles.rehearse import Rehearsal, rehearse
 from parties.roles.review import readable_bytes, review_text
+from parties.roles.standing import PENDING, RUNNING, PartyStatus
 from parties.syft_side.access import Datasite
 from protocols.request import ComputationRequest, canonical
 from protocols.request import digest as request_digest
 
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+Tell = Callable[[str], None]
 FIRST_PAUSE, LONGEST_PAUSE, GROWTH = 1.0, 30.0, 1.3
 """Seconds between two status calls: syft keeps every call for ever, so a long run is asked seldom."""
+APPROVAL_LOOKS = 8
+"""How often, a second apart, a start looks for approvals that are on their way into syft."""
 MOCK = "MOCK: every number below is about nobody"
+HIDDEN = ("ok", "approval", "state", "reason", "error", "standing")
+"""Of an answer, what a status document doesn't repeat or doesn't need."""
 
 
 def offers_text(offers: Mapping[str, Offer]) -> tuple[dict[str, object], str]:
@@ -37,16 +47,19 @@ def offers_text(offers: Mapping[str, Offer]) -> tuple[dict[str, object], str]:
                 "version": schema.version,
                 "rows": schema.rows,
                 "columns": list(schema.names),
+                "label": schema.label,
+                "subject_key": schema.subject_key,
+                "key_rule": schema.key_rule,
             }
     return dict(document), "\n".join(lines)
 
 
-def rehearse_plan(state: State, path: Path, *, quiet: bool) -> tuple[dict[str, object], str]:
+def rehearse_plan(state: State, path: Path, *, tell: Tell) -> tuple[dict[str, object], str]:
     """The rehearsal of a plan on the mocks of its datasites."""
     plan = read_plan(path)
-    offers = analyst.read_offers(analyst.connect_all(state, tuple(p.name for p in plan.parties)))
+    offers = analyst.read_offers(analyst.connect_all(state, _parties(plan)))
     request = analyst.draft(state, plan, offers)
-    return rehearsal_text(request, rehearse(request, offers, printed_progress("rehearsal", quiet=quiet)))
+    return rehearsal_text(request, rehearse(request, offers, printed_progress("rehearsal", tell)))
 
 
 def rehearsal_text(request: ComputationRequest, done: Rehearsal) -> tuple[dict[str, object], str]:
@@ -68,65 +81,94 @@ def rehearsal_text(request: ComputationRequest, done: Rehearsal) -> tuple[dict[s
 
 
 def submit_plan(
-    state: State, path: Path, *, rehearsed: bool, passphrase: bytes | None, quiet: bool
+    state: State, path: Path, *, rehearsed: bool, key: "Ed25519PrivateKey", tell: Tell
 ) -> tuple[dict[str, object], str]:
-    """Rehearses the plan (unless told not to), signs the request and submits it to every party."""
+    """Rehearses the plan (unless told not to), signs the request with the analyst's key and submits it to all."""
     plan = read_plan(path)
-    sites = analyst.connect_all(state, tuple(p.name for p in plan.parties))
+    sites = analyst.connect_all(state, _parties(plan))
     offers = analyst.read_offers(sites)
     request = analyst.draft(state, plan, offers)
     if rehearsed:
-        rehearse(request, offers, printed_progress("rehearsal (MOCK)", quiet=quiet))
-    signed = analyst.sign(request, state.signing_key(passphrase))
-    digest = analyst.submit(state, signed, sites)
+        rehearse(request, offers, printed_progress("rehearsal (MOCK)", tell))
+    digest = analyst.submit(state, analyst.sign(request, key), sites)
     text = f"{review_text(request)}\n\nsubmitted to {', '.join(sites)}; its digest is\n{digest}"
     return {"digest": digest, "parties": list(sites), "expires": request.expires}, text
 
 
-def start_request(state: State, start: str, *, watch: bool) -> None:
-    """Starts the run at every party; with `watch` follows it to its end."""
+def start_request(state: State, start: str, *, watch: bool, tell: Tell) -> tuple[dict[str, object], str]:
+    """Starts the run at every party and gives back how it stands then; with `watch`, how it stands after its end."""
     request, sites = _connected(state, start)
+    wait_for_approvals(request, sites, tell)
     analyst.start(request, sites)
-    print(f"run of {request_digest(request)[:12]} started at {', '.join(sites)}", flush=True)
-    if watch:
-        follow(request, sites)
+    tell(f"run of {request_digest(request)[:12]} started at {', '.join(sites)}")
+    return standing_text(request, follow(request, sites, tell) if watch else analyst.statuses(request, sites))
 
 
-def show_status(state: State, start: str, *, watch: bool) -> tuple[dict[str, object], str]:
-    """How the request stands at every party; with `watch`, after its end."""
-    request, sites = _connected(state, start)
-    standing = follow(request, sites) if watch else analyst.statuses(request, sites)
+def wait_for_approvals(
+    request: ComputationRequest,
+    sites: Mapping[str, Datasite],
+    tell: Tell,
+    *,
+    sleep: Callable[[float], None] = time.sleep,
+) -> None:
+    """Returns when no party is PENDING any more, or after a few looks: an approval needs a moment to reach syft."""
+    for look in range(APPROVAL_LOOKS):
+        standing = analyst.statuses(request, sites)
+        waited_for = [status.party for status in standing if status.state == PENDING]
+        if not waited_for or any(status.state not in (PENDING, "APPROVED") for status in standing):
+            return
+        if not look:
+            tell(f"waiting for the approval of {' and '.join(waited_for)}")
+        sleep(FIRST_PAUSE)
+
+
+def show_status(state: State, start: str, *, watch: bool, tell: Tell) -> tuple[dict[str, object], str]:
+    """How the request stands at every party; with `watch`, after its end. A party that is down is shown as such."""
+    request, sites = _connected(state, start, tolerant=True)
+    return standing_text(request, follow(request, sites, tell) if watch else analyst.statuses(request, sites))
+
+
+def standing_text(
+    request: ComputationRequest, standing: tuple[PartyStatus, ...]
+) -> tuple[dict[str, object], str]:
+    """How a request stands, as a document and as one line per party with what to do next."""
+    digest = request_digest(request)
     document: dict[str, object] = {
-        "digest": request_digest(request),
+        "digest": digest,
         "parties": {s.party: {"state": s.state, "reason": s.reason, **_facts(s.answer)} for s in standing},
     }
-    return document, "\n".join(status_line(status) for status in standing)
+    lines = [status_line(status) for status in standing]
+    step = _next_step(digest[:12], {status.state for status in standing})
+    return document, "\n".join([*lines, f"next: {step}"] if step else lines)
 
 
 def follow(
     request: ComputationRequest,
     sites: Mapping[str, Datasite],
+    tell: Tell = print_line,
     *,
     sleep: Callable[[float], None] = time.sleep,
     longest: float = LONGEST_PAUSE,
-) -> tuple[analyst.PartyStatus, ...]:
-    """Prints progress until the run has ended at every party; gives back how it ended there."""
-    lines = ProgressLines()
+) -> tuple[PartyStatus, ...]:
+    """Tells of the progress until the run has ended at every party; gives back how it ended there."""
+    lines = ProgressLines(tell)
     pause = FIRST_PAUSE
     while True:
         standing = analyst.statuses(request, sites)
         for status in standing:
             lines.show(status.party, status.state, status.answer)
-        if all(status.state != "RUNNING" for status in standing):
+        if all(status.state != RUNNING for status in standing):
             return standing
         sleep(pause)
         pause = min(longest, pause * GROWTH)
 
 
-def cancel_request(state: State, start: str) -> str:
-    """Cancels the run everywhere; what each party says."""
-    request, sites = _connected(state, start)
-    return "\n".join(f"{party}: {said}" for party, said in analyst.cancel(request, sites).items())
+def cancel_request(state: State, start: str) -> tuple[dict[str, object], str]:
+    """Cancels the run everywhere; what each party says, as a document and as text."""
+    request, sites = _connected(state, start, tolerant=True)
+    said = analyst.cancel(request, sites)
+    document: dict[str, object] = {"digest": request_digest(request), "parties": said}
+    return document, "\n".join(f"{party}: {text}" for party, text in said.items())
 
 
 def read_result(state: State, start: str) -> tuple[dict[str, object], str]:
@@ -140,13 +182,12 @@ def read_result(state: State, start: str) -> tuple[dict[str, object], str]:
     return document, json.dumps(document, indent=2, sort_keys=True)
 
 
-def status_line(status: analyst.PartyStatus) -> str:
+def status_line(status: PartyStatus) -> str:
     """One party's standing on one line, with what is missing and how far it is."""
     facts = _facts(status.answer)
     missing = facts.get("missing")
     parts = [f"{status.party:<12} {status.state}"]
-    if status.reason:
-        parts.append(status.reason)
+    parts += [text for text in (status.reason, str(facts.get("note", ""))) if text]
     if isinstance(missing, list) and missing:
         parts.append("missing: " + "; ".join(map(str, missing)))
     if facts.get("phase"):
@@ -156,11 +197,32 @@ def status_line(status: analyst.PartyStatus) -> str:
     return "  ".join(parts)
 
 
+def _next_step(digest: str, states: set[str]) -> str:
+    """What the analyst can do now; "" when that is not clear from the states alone."""
+    if states & {"DENIED", "REVOKED"}:
+        return "ask with a new request: fedaccord request submit PLAN"
+    if states == {"DONE"}:
+        return f"fedaccord request result {digest}"
+    if states == {"APPROVED"}:
+        return f"fedaccord request start {digest}"
+    if states == {RUNNING}:
+        return f"fedaccord request status {digest} --watch"
+    if "INTERRUPTED" in states and not states & {RUNNING, "UNREACHABLE"}:
+        return f"fedaccord request start {digest} goes on from the last checkpoint"
+    return ""
+
+
 def _facts(answer: Mapping[str, object]) -> dict[str, object]:
-    hidden = ("ok", "approval", "state", "reason", "error", "standing")
-    return {name: value for name, value in answer.items() if name not in hidden}
+    return {name: value for name, value in answer.items() if name not in HIDDEN}
 
 
-def _connected(state: State, start: str) -> tuple[ComputationRequest, dict[str, Datasite]]:
+def _parties(plan: Plan) -> tuple[str, ...]:
+    return tuple(party.name for party in plan.parties)
+
+
+def _connected(
+    state: State, start: str, *, tolerant: bool = False
+) -> tuple[ComputationRequest, dict[str, Datasite]]:
     request = analyst.find(state, start).request
-    return request, analyst.connect_all(state, tuple(entry.name for entry in request.parties))
+    parties = tuple(entry.name for entry in request.parties)
+    return request, analyst.connect_all(state, parties, tolerant=tolerant)

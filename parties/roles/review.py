@@ -7,6 +7,7 @@ from protocols.request import ComputationRequest, Release, differences, party
 from protocols.request import digest as request_digest
 
 WIDTH = 100
+ABSENT = "(not there)"
 NOTE = (
     "Keys, tags and representations are personal data in every form that leaves. THREATS.md says what this run does "
     "not protect."
@@ -32,11 +33,14 @@ def review_text(request: ComputationRequest, earlier: ComputationRequest | None 
 
 def listing_text(requests: Iterable[Mapping[str, object]]) -> str:
     """One line per request of the supervisor's listing, the newest change last."""
-    lines = [
-        f"{str(r['digest'])[:12]}  {r['state']!s:<11} {r['analyst']!s:<12} {r['computation']!s:<22} "
-        f"{r['purpose']!s:<20} used {r['used']} of {r['allowed']}  expires {r['expires']}"
-        for r in requests
-    ]
+    lines = []
+    for r in requests:
+        lines.append(
+            f"{str(r['digest'])[:12]}  {r['state']!s:<11} {r['analyst']!s:<12} {r['computation']!s:<22} "
+            f"{r['purpose']!s:<20} used {r['used']} of {r['allowed']}  expires {r['expires']}"
+        )
+        missing = r.get("missing")
+        lines += [f"{'':<14}missing: {text}" for text in missing] if isinstance(missing, list) else []
     return "\n".join(lines) or "no requests"
 
 
@@ -112,7 +116,8 @@ def _differences(request: ComputationRequest, earlier: ComputationRequest | None
     if not changed:
         return [f"none but expiry and nonce (compared with {request_digest(earlier)[:12]})"]
     return [f"compared with {request_digest(earlier)[:12]}:"] + [
-        f"    {d.field}: {d.old} -> {d.new}" for d in changed
+        f"    {d.field}: {ABSENT if d.old is None else d.old} -> {ABSENT if d.new is None else d.new}"
+        for d in changed
     ]
 
 

@@ -1,17 +1,24 @@
 """A person's work on requests, through the supervisor's socket: find one, read it, sign a decision on it."""
 
-from collections.abc import Mapping
+import re
+import time
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
+from pathlib import Path
 
-from parties.control.asking import ask
+from parties.control.asking import ask, task_end
 from parties.home.documents import Documents
 from parties.home.people import find_person
 from parties.home.state import State
 from parties.roles.review import listing_text, review_text
 from protocols.approval import Decision, Role, decide, decision_text
-from protocols.errors import RequestError
+from protocols.errors import DatasiteError, RequestError
 from protocols.keys import load_key
 from protocols.request import ComputationRequest
+
+WAIT_SECONDS = 10.0
+"""How long a command waits for the steward: it looks for new requests about once a second."""
+POLL = 0.3
 
 
 def listing(document: Mapping[str, object]) -> str:
@@ -25,10 +32,24 @@ def listing(document: Mapping[str, object]) -> str:
     return "\n".join(lines)
 
 
-def find_digest(state: State, start: str) -> str:
-    """The digest of the one request that begins with these characters; RequestError when none or several do."""
-    known = [str(row["digest"]) for row in _records(ask(state.folder, "requests"), "requests")]
-    return chosen(known, start, state.name)
+def key_path(state: State, person: str) -> Path:
+    """The key file of one of our people; ConfigError when there is no such person."""
+    return state.folder / "keys" / "people" / f"{find_person(state.folder, person).name}.pem"
+
+
+def find_digest(
+    state: State, start: str, *, wait: float = 0.0, sleep: Callable[[float], None] = time.sleep
+) -> str:
+    """The digest of the one request that begins with these characters; RequestError when none or several do.
+
+    `wait` is for how many seconds to look again, since a request that was just submitted is still on its way from syft.
+    """
+    end = time.monotonic() + (wait if re.fullmatch("[0-9a-fA-F]{4,64}", start) else 0.0)
+    while True:
+        known = [str(row["digest"]) for row in _records(ask(state.folder, "requests"), "requests")]
+        if any(digest.startswith(start.lower()) for digest in known) or time.monotonic() >= end:
+            return chosen(known, start, state.name)
+        sleep(POLL)
 
 
 def chosen(known: list[str], start: str, where: str) -> str:
@@ -41,9 +62,9 @@ def chosen(known: list[str], start: str, where: str) -> str:
     raise RequestError(f"{what} of {where} begins with {start[:64]!r}", remedy=f"the last ones: {listed}")
 
 
-def page(state: State, start: str) -> tuple[dict[str, object], str]:
+def page(state: State, start: str, *, wait: float = 0.0) -> tuple[dict[str, object], str]:
     """One request as the supervisor's document and as the text that a reviewer reads; the reading is logged."""
-    digest = find_digest(state, start)
+    digest = find_digest(state, start, wait=wait)
     document = ask(state.folder, "request", digest=digest)
     request = Documents(state.folder).request(digest).request
     text = review_text(request, _last_approved(state, request, digest))
@@ -51,10 +72,22 @@ def page(state: State, start: str) -> tuple[dict[str, object], str]:
 
 
 def record(
-    state: State, start: str, *, person: str, decision: Decision, reason: str, passphrase: bytes | None
+    state: State,
+    start: str,
+    *,
+    person: str,
+    decision: Decision,
+    reason: str,
+    passphrase: bytes | None,
+    wait: float = 0.0,
 ) -> str:
-    """Signs the person's decision with the person's key, hands it in, and says what is the state after it."""
-    digest = find_digest(state, start)
+    """Signs the person's decision with the person's key, hands it in, and says what is the state after it.
+
+    `wait` is for how many seconds to wait for the steward on both sides of it: for a request that was just submitted,
+    and for the decision to reach syft. DatasiteError when the decision stands and syft's request could not follow.
+    """
+    key = load_key(key_path(state, person), passphrase)
+    digest = find_digest(state, start, wait=wait)
     who = find_person(state.folder, person)
     signed = decide(
         digest=digest,
@@ -64,15 +97,27 @@ def record(
         organisation=who.organisation,
         decision=decision,
         reason=reason,
-        key=load_key(state.folder / "keys" / "people" / f"{who.name}.pem", passphrase),
+        key=key,
         now=datetime.now(UTC),
     )
     answer = ask(state.folder, "decide", decision=decision_text(signed))
-    missing = answer.get("missing")
-    waits = (
-        f"; still missing: {'; '.join(map(str, missing))}" if isinstance(missing, list) and missing else ""
-    )
-    return f"{state.name}: {decision.value} by {who.name}; request {digest[:12]} is {answer['state']}{waits}"
+    said = f"{state.name}: {decision.value} by {who.name}; request {digest[:12]} is {answer['state']}"
+    missing = _texts(answer, "missing")
+    if missing and decision is Decision.APPROVE:
+        return f"{said}; still missing: {'; '.join(missing)}"
+    return f"{said}{_in_syft(state, digest, decision, wait) if wait else ''}"
+
+
+def _in_syft(state: State, digest: str, decision: Decision, wait: float) -> str:
+    """What became of the decision in the party's syft server."""
+    kind = "approve" if decision is Decision.APPROVE else "deny"
+    standing, problems = task_end(state.folder, kind, digest, wait)
+    if standing == "failed":
+        raise DatasiteError(
+            f"the decision stands, but syft could not follow ({kind}): {problems}",
+            remedy=f"fedaccord review show {digest[:12]}",
+        )
+    return {"queued": "; syft will follow once it is up", "done": ", also in syft"}.get(standing, "")
 
 
 def _last_approved(state: State, request: ComputationRequest, digest: str) -> ComputationRequest | None:

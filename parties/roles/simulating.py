@@ -1,6 +1,6 @@
 """The same programs in one process, for researchers: two files in, reports out; no approval, no network."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -73,7 +73,7 @@ def simulate_files(
     split: str,
     settings: Path | None,
     seed: int,
-    quiet: bool,
+    tell: Callable[[str], None],
 ) -> tuple[dict[str, object], str]:
     """FedCVT on two files in this process: both parties' reports as a document and as text.
 
@@ -91,9 +91,7 @@ def simulate_files(
     local = LocalSettings(
         parameters=parameters, public_seed=seed, minimum_overlap=int(dict(parameters)["minimum_overlap"])
     )
-    outcomes = simulate_run(
-        computation, local, data, printed_progress("simulate", quiet=quiet), private_seed=seed
-    )
+    outcomes = simulate_run(computation, local, data, printed_progress("simulate", tell), private_seed=seed)
     reports = {role: outcome.report for role, outcome in outcomes.items()}
     return {"simulated": True, "reports": reports}, _scores_text(reports["active"])
 

@@ -8,8 +8,8 @@ pytest.importorskip("sklearn")
 
 from benchmarks import adult
 from benchmarks.choose_demo_settings import CANDIDATES, fold
-from parties.demo_data import people, training_and_test
-from parties.demo_setup import BANK, RETAILER, specs, write_csv
+from parties.demo.data import people, training_and_test
+from parties.demo.setup import BANK, RETAILER, specs, write_csv
 from parties.roles.simulating import read_data
 from vertical.table import CategoricalColumn, Split
 

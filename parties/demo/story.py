@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from parties.demo_data import People, people
-from parties.demo_report import Finished, result_document, summary, write_report
-from parties.demo_setup import (
+from parties.demo.data import People, people
+from parties.demo.outcome import Finished, result_document, summary, write_report
+from parties.demo.setup import (
     ANALYST,
     ANALYST_EMAIL,
     BANK,
@@ -27,8 +27,8 @@ from parties.demo_setup import (
     prepare,
     read_traffic,
 )
-from parties.demo_sites import served, wait_for, wait_until_ready
-from parties.demo_twin import Twin, run_twin, same_bits
+from parties.demo.sites import served, wait_for, wait_until_ready
+from parties.demo.twin import Twin, run_twin, same_bits
 from parties.home.cards import card_fingerprint
 from parties.home.private_files import read_json
 from parties.home.state import State
@@ -214,7 +214,7 @@ def _verify_audit(stage: Stage) -> dict[str, str]:
 
 def _twins(options: DemoOptions, who: People, stage: Stage) -> tuple[Twin, ...]:
     """The twin of every seed; the first one's files are the parties' own."""
-    from parties.demo_data import write_csv
+    from parties.demo.data import write_csv
 
     _say("9", "twins in one process, and the baselines that only the owner of all data can compute")
     twins = [run_twin(who, stage.files, printed_progress("     seed 0"))]

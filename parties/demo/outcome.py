@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from parties.demo_data import People
-from parties.demo_setup import BANK, RETAILER, ROLES
-from parties.demo_twin import METHODS, Twin, method_scores, released_score
-from parties.report import METHOD_NAMES, KindUse, MethodScore, Report, mean_and_spread, render
+from parties.demo.data import People
+from parties.demo.page import METHOD_NAMES, KindUse, MethodScore, Report, mean_and_spread, render
+from parties.demo.setup import BANK, RETAILER, ROLES
+from parties.demo.twin import METHODS, Twin, method_scores, released_score
 from protocols.program import Json
 from protocols.request import ComputationRequest
 from protocols.request import digest as request_digest

@@ -5,7 +5,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from parties.report import KindUse, MethodScore, Report, mean_and_spread, render
+from parties.demo.page import KindUse, MethodScore, Report, mean_and_spread, render
 
 
 def _report(**changes: object) -> Report:

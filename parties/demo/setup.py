@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from parties.blocks.block import BlockSpec
-from parties.demo_data import BANK_COLUMNS, LABEL, RETAILER_COLUMNS, SPLIT, SUBJECT_KEY, People, write_csv
-from parties.demo_sites import free_ports, free_range
+from parties.demo.data import BANK_COLUMNS, LABEL, RETAILER_COLUMNS, SPLIT, SUBJECT_KEY, People, write_csv
+from parties.demo.sites import free_ports, free_range
 from parties.home.cards import card_fingerprint
 from parties.home.private_files import toml_text, write_private
 from parties.home.state import State, init_analyst, init_party

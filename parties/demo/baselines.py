@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from parties.demo_data import People, labels
+from parties.demo.data import People, labels
 from vertical.preprocess import fit
 from vertical.table import PartyData, Split
 

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from parties import catalog
 from parties.blocks.block import block_from_table
-from parties.demo_baselines import Score, join, logistic_regression, oracle, pseudo_label_accuracy
-from parties.demo_data import (
+from parties.demo.baselines import Score, join, logistic_regression, oracle, pseudo_label_accuracy
+from parties.demo.data import (
     BANK_COLUMNS,
     LABEL,
     RETAILER_COLUMNS,
@@ -24,7 +24,7 @@ from parties.demo_data import (
     columns,
     customer_number,
 )
-from parties.demo_setup import BANK, RETAILER, ROLES, parameters, specs
+from parties.demo.setup import BANK, RETAILER, ROLES, parameters, specs
 from parties.roles.simulating import LocalSettings, block_data, read_data, simulate_run
 from protocols.disclosure import releasable
 from protocols.program import Json, Observe, Outcome

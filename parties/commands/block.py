@@ -1,0 +1,124 @@
+"""Commands on feature blocks: add one from a file, show what is published of them."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from click import Choice
+
+from parties.commands.options import JsonOption, StateOption, example, party, show
+
+if TYPE_CHECKING:
+    from parties.blocks.columns import CellRules, ColumnKind
+
+block = typer.Typer(
+    help="Feature blocks: this party's data and its mock twin.",
+    epilog=example("fedaccord block show --state bank"),
+    no_args_is_help=True,
+)
+Columns = list[str] | None
+
+
+def register(app: typer.Typer) -> None:
+    """Adds these commands to the application."""
+    app.add_typer(block, name="block")
+
+
+@block.command(
+    "add",
+    epilog=example(
+        "fedaccord block add bank.csv --name customers --key customer --label income --split split -s bank"
+    ),
+)
+def block_add(
+    file: Annotated[Path, typer.Argument(help="CSV or parquet file.")],
+    name: Annotated[str, typer.Option(help="Name of the block.")],
+    key: Annotated[str, typer.Option(help="Column that identifies people; always read as text.")],
+    state: StateOption,
+    label: Annotated[str, typer.Option(help="Label column (the active party's).")] = "",
+    split: Annotated[
+        str, typer.Option(help="Column with train, validation or test; without it all rows train.")
+    ] = "",
+    key_rule: Annotated[str, typer.Option(help="How keys are compared: text, or digits:WIDTH.")] = "text",
+    duplicates: Annotated[
+        str,
+        typer.Option(
+            help="Rows that share a key: refuse the file, keep the first, or drop them all.",
+            click_type=Choice(["error", "first", "drop"]),
+        ),
+    ] = "error",
+    ignore: Annotated[Columns, typer.Option(help="Column to leave out; may be repeated.")] = None,
+    numeric: Annotated[Columns, typer.Option(help="Column to read as numbers; may be repeated.")] = None,
+    categorical: Annotated[Columns, typer.Option(help="Column to read as levels; may be repeated.")] = None,
+    missing: Annotated[
+        Columns, typer.Option(help="A further text that means 'missing', such as 999; may be repeated.")
+    ] = None,
+    decimal: Annotated[str, typer.Option(help="Decimal mark.", click_type=Choice([".", ","]))] = ".",
+    infinite: Annotated[
+        str,
+        typer.Option(
+            help="Infinite numbers: refuse the file, or take them as missing.",
+            click_type=Choice(["refuse", "missing"]),
+        ),
+    ] = "refuse",
+    delimiter: Annotated[str, typer.Option(help="Delimiter of a CSV file.")] = ",",
+    encoding: Annotated[str, typer.Option(help="Text encoding of a CSV file.")] = "utf-8",
+    mock: Annotated[Path | None, typer.Option(help="Your own mock file instead of a generated one.")] = None,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Store a new version of an existing block.")
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Read and check only; store nothing.")] = False,
+) -> None:
+    """Read a file, check it, make its mock twin and store it as a feature block."""
+    from parties.blocks.block import BlockSpec
+    from parties.blocks.csv_text import CsvFormat
+    from parties.blocks.subject_key import Duplicates
+    from parties.roles.owner import add_block
+
+    spec = BlockSpec(
+        name=name,
+        subject_key=key,
+        label=label,
+        split=split,
+        key_rule=key_rule,
+        duplicates=Duplicates(duplicates),
+        kinds=_kinds(numeric or [], categorical or []),
+        ignore=tuple(ignore or ()),
+        cells=_cells(missing or [], decimal, infinite),
+        csv=CsvFormat(delimiter={r"\t": "\t"}.get(delimiter, delimiter), encoding=encoding),
+    )
+    typer.echo(add_block(party(state), file, spec, mock=mock, replace=replace, dry_run=dry_run))
+
+
+@block.command("show", epilog=example("fedaccord block show customers --state bank"))
+def block_show(
+    state: StateOption,
+    name: Annotated[str, typer.Argument(help="Block; without it all are listed.")] = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Show what is published of the blocks: schema, commitment and mock rows; never a private row."""
+    from parties.roles.owner import describe_blocks
+
+    document, text = describe_blocks(party(state), name)
+    show(document, as_json, text)
+
+
+def _kinds(numeric: list[str], categorical: list[str]) -> "dict[str, ColumnKind]":
+    """The kind of each named column; BlockError when one is named as both."""
+    from parties.blocks.columns import ColumnKind
+    from protocols.errors import BlockError
+
+    both = sorted(set(numeric) & set(categorical))
+    if both:
+        raise BlockError(f"column {both[0]!r} is named as numeric and as categorical", remedy="name it once")
+    return dict.fromkeys(numeric, ColumnKind.NUMERIC) | dict.fromkeys(categorical, ColumnKind.CATEGORICAL)
+
+
+def _cells(missing: list[str], decimal: str, infinite: str) -> "CellRules":
+    """How cells are read; the further missing texts come after the usual ones, compared without case."""
+    from parties.blocks.columns import CellRules, Infinite
+    from parties.blocks.missing import MISSING_TOKENS
+
+    further = [token.strip().lower() for token in missing]
+    tokens = tuple(dict.fromkeys([*MISSING_TOKENS, *further]))
+    return CellRules(decimal=decimal, missing=tokens, infinite=Infinite(infinite))
