@@ -32,12 +32,12 @@ types: $(STAMP)
 	$(BIN)/mypy
 
 fast: $(STAMP)
-	$(BIN)/python -m pytest -q -m "not slow and not syft"
+	$(BIN)/python -m pytest -q -m "not slow and not syft" tests
 
 check: lint types fast  ## format, lint, types, fast tests (under two minutes)
 
-test: $(STAMP)   ## every test, real servers included
-	$(BIN)/python -m pytest
+test: $(STAMP)   ## every test, real servers and the notebooks included
+	$(BIN)/python -m pytest --nbmake tests notebooks
 
 clean:           ## remove the environment and all outputs
 	rm -rf $(VENV) out build dist *.egg-info

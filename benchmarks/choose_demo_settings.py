@@ -31,14 +31,11 @@ from sklearn.metrics import roc_auc_score
 
 from benchmarks import adult
 from parties.demo.data import BANK_COLUMNS, RETAILER_COLUMNS, People, Rows, deal, labels, training_and_test
-from protocols.program import Outcome, simulate
-from protocols.psi import Alignment
+from protocols.program import Outcome
 from protocols.seeds import injected
-from vertical import active, passive
+from vertical import one_process
 from vertical.config import EncoderKind, FedCVTConfig
-from vertical.groups import form_groups
 from vertical.preprocess import fit
-from vertical.training import Run, silent
 
 ALIGNED = 200
 _FOLD_SEED = 99
@@ -73,27 +70,9 @@ def train(who: People, config: FedCVTConfig) -> tuple[Outcome, Outcome]:
     """Both outcomes, active first, of a run on these people after their (publicly known) alignment."""
     bank, retailer = adult.bank_data(who), adult.retailer_data(who)
     config = replace(config, max_aligned_train=len(who.aligned), max_aligned_test=len(who.test))
-    place = {key: row for row, key in enumerate(retailer.keys)}
-    common = sorted((key, row) for row, key in enumerate(bank.keys) if key in place)
-    here = Alignment(rows=np.array([row for _, row in common]), tag="public")
-    there = Alignment(rows=np.array([place[key] for key, _ in common]), tag="public")
-    runs = [Run(config, who.seed, injected(who.seed, role), silent) for role in ("active", "passive")]
-    seeds = [run.private_seed for run in runs]
-    splits = bank.split[here.rows], retailer.split[there.rows]
-    groups = (
-        form_groups(bank, here, splits[1], config, seeds[0]),
-        form_groups(retailer, there, splits[0], config, seeds[1], max_alone=config.max_passive_only),
-    )
-    results = simulate(
-        {
-            "active": active.train_and_evaluate(bank, groups[0], runs[0]),
-            "passive": passive.train_and_evaluate(retailer, groups[1], runs[1]),
-        }
-    )
-    left, right = results["active"], results["passive"]
-    assert isinstance(left, Outcome)
-    assert isinstance(right, Outcome)
-    return left, right
+    seeds = {role: injected(who.seed, role) for role in ("active", "passive")}
+    outcomes = one_process.train({"active": bank, "passive": retailer}, config, who.seed, seeds)
+    return outcomes["active"], outcomes["passive"]
 
 
 def numbers(who: People, config: FedCVTConfig) -> dict[str, float]:

@@ -128,6 +128,26 @@ def psi_server(keys: Sequence[bytes], client: str) -> Program[Alignment]:
     return _alignment(matches.secret, tags, [row_of[tag] for tag in tags])
 
 
+def align_in_clear(
+    client_keys: Sequence[bytes], server_keys: Sequence[bytes], seed: bytes
+) -> tuple[Alignment, Alignment]:
+    """Both sides' alignments, as the two programs give them, for somebody who holds both sets of keys anyway.
+
+    Only where the data are public or invented (research, benchmarks); a test compares it with the programs.
+    """
+    _check_keys(client_keys)
+    _check_keys(server_keys)
+    secret = _secret(seed, "psi session")
+    place = {key: row for row, key in enumerate(server_keys)}
+    common = sorted(
+        (_tag(secret, key), row, place[key]) for row, key in enumerate(client_keys) if key in place
+    )
+    tags = [tag for tag, _, _ in common]
+    return _alignment(secret, tags, [row for _, row, _ in common]), _alignment(
+        secret, tags, [row for _, _, row in common]
+    )
+
+
 def psi_manifest(
     client: str, server: str, client_rows: int, server_rows: int, max_overlap: int
 ) -> tuple[Release, ...]:

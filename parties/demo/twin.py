@@ -28,6 +28,9 @@ from parties.demo.setup import BANK, RETAILER, ROLES, parameters, specs
 from parties.roles.simulating import LocalSettings, block_data, read_data, simulate_run
 from protocols.disclosure import releasable
 from protocols.program import Json, Observe, Outcome
+from protocols.seeds import injected
+from vertical import one_process
+from vertical.config import FedCVTConfig
 from vertical.table import PartyData
 
 COMPUTATION = "vertical.fedcvt.train"
@@ -45,8 +48,13 @@ class Twin:
     pseudo_accuracy: float | None
 
 
-def run_twin(who: People, files: Mapping[str, Path], observe: Observe, *, minimum_group: int = 10) -> Twin:
-    """The twin of one seed, from the parties' files (by party name)."""
+def run_twin(
+    who: People, files: Mapping[str, Path], observe: Observe, *, whole: bool, minimum_group: int = 10
+) -> Twin:
+    """The twin of one seed, from the parties' files (by party name).
+
+    A `whole` twin runs the catalog's programs from the first message; else the people are aligned in clear.
+    """
     data = {ROLES[name]: read_data(files[name], spec) for name, spec in specs().items()}
     computation = catalog.CATALOG[COMPUTATION]
     aligned = len(who.aligned)
@@ -56,7 +64,12 @@ def run_twin(who: People, files: Mapping[str, Path], observe: Observe, *, minimu
         public_seed=who.seed,
         minimum_overlap=overlap,
     )
-    outcomes = simulate_run(computation, settings, data, observe, private_seed=who.seed)
+    if whole:
+        outcomes = simulate_run(computation, settings, data, observe, private_seed=who.seed)
+    else:
+        seeds = {role: injected(who.seed, role) for role in computation.roles}
+        config = FedCVTConfig.from_parameters(settings.parameters)
+        outcomes = one_process.train(data, config, who.seed, seeds, observe)
     joined = join(who, data, everyone())
     votes = outcomes["active"].artifacts
     return Twin(
