@@ -16,7 +16,7 @@ TRACEBACK_VARIABLE = "FEDACCORD_TRACEBACK"
 """Set to anything, it shows the traceback of an error that isn't ours; such a text may hold private values."""
 INTERRUPTED = 130
 
-typer.core.rich = None  # type: ignore[attr-defined]  # else it escapes brackets in the help for rich, which we don't use
+typer.core.rich = None  # type: ignore[assignment]  # else it escapes brackets in the help for rich, unused here
 app = typer.Typer(
     name="fedaccord",
     help="Vertical federated learning between PySyft datasites: approved, gated, audited.",

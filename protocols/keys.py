@@ -83,6 +83,11 @@ def load_key(path: Path, passphrase: bytes | None) -> Ed25519PrivateKey:
     return key
 
 
+def needs_passphrase(path: Path) -> bool:
+    """Whether the key in the file lies under a passphrase. Raises KeyFileError if others may read the file."""
+    return _read_private(path).startswith(b"-----BEGIN ENCRYPTED PRIVATE KEY-----")
+
+
 def _read_private(path: Path) -> bytes:
     """The file's bytes, if it is a regular file that only its owner can read (checked on the open file)."""
     try:

@@ -42,9 +42,9 @@ def example(command: str) -> str:
     return f"\b\nExample:\n  {command}"
 
 
-def party(folder: Path) -> "State":
+def party(folder: Path, *, warn: bool = True) -> "State":
     """The party's state in the folder, its warnings shown; StateError when it is missing or an analyst's."""
-    return _opened(folder, "party")
+    return _opened(folder, "party", warn)
 
 
 def analyst(folder: Path) -> "State":
@@ -57,11 +57,11 @@ def anybody(folder: Path) -> "State":
     return _opened(folder, "")
 
 
-def _opened(folder: Path, kind: str) -> "State":
+def _opened(folder: Path, kind: str, warn: bool = True) -> "State":
     from parties.home.state import open_state, require_kind
 
     state = open_state(folder)
-    for warning in state.warnings:
+    for warning in state.warnings if warn else ():
         typer.echo(f"warning: {warning}", err=True)
     return require_kind(state, kind) if kind else state
 

@@ -203,4 +203,4 @@ def serve(
     """Run the datasite: supervisor, syft server, and one worker process per approved run. Ctrl-C stops all of it."""
     from parties.control.supervise import run_datasite
 
-    run_datasite(party(state), injected_seed=inject_private_seed, bind=bind)
+    run_datasite(party(state, warn=False), injected_seed=inject_private_seed, bind=bind)

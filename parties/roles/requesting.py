@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from parties.home.state import State
 from parties.roles import analyst
 from parties.roles.plan import Offer, Plan, read_plan
-from parties.roles.progress_lines import ProgressLines, print_line, printed_progress
+from parties.roles.progress_lines import ProgressLines, print_line, printed_progress, progress_text
 from parties.roles.rehearse import Rehearsal, rehearse
 from parties.roles.review import readable_bytes, review_text
 from parties.roles.standing import PENDING, RUNNING, PartyStatus
@@ -187,11 +187,13 @@ def status_line(status: PartyStatus) -> str:
     facts = _facts(status.answer)
     missing = facts.get("missing")
     parts = [f"{status.party:<12} {status.state}"]
-    parts += [text for text in (status.reason, str(facts.get("note", ""))) if text]
+    parts += [
+        text for text in (status.reason, str(facts.get("note", ""))) if text and status.state != RUNNING
+    ]
     if isinstance(missing, list) and missing:
         parts.append("missing: " + "; ".join(map(str, missing)))
-    if facts.get("phase"):
-        parts.append(f"{facts['phase']} {facts.get('step')}/{facts.get('of')}")
+    if status.state == RUNNING:
+        parts.append(progress_text(facts))
     if "allowed" in facts:
         parts.append(f"used {facts.get('used')} of {facts['allowed']} runs")
     return "  ".join(parts)
