@@ -1,0 +1,48 @@
+"""What the page says of each kind of message and of each kind of line in a log."""
+
+from collections.abc import Mapping
+
+MESSAGES: Mapping[str, str] = {
+    "PsiRequest": "The bank's 157 keys, blinded with a secret of this run. The retailer learns how many there are.",
+    "PsiSetup": "The retailer's 173 keys, blinded with a secret of its own.",
+    "PsiResponse": "The bank's blinded keys, blinded once more. Now the bank can tell which of its keys are common.",
+    "PsiMatches": "One tag for each common key, made with a secret of this run, which comes along. "
+    "Both sort by the tags: from here on, people are row numbers.",
+    "Splits": "Whether each common person trains, validates or tests. "
+    "A person is used only where both say the same.",
+    "MemoryViews": "Copies of the retailer's representations, at steps 0 and 5 and at the end. "
+    "From them the bank estimates the missing half of people whom only it knows.",
+    "PassiveViews": "The retailer's representations of this step's people: "
+    "60 aligned and 73 of its own, 8 numbers each.",
+    "ViewGradients": "How the loss would change with each of these numbers. Labels and losses stay at the bank.",
+    "TestViews": "Representations of the 40 test people. The bank scores them with its own labels.",
+    "AloneViews": "Representations of all 73 people whom only the retailer knows, for the final pseudo labels.",
+}
+
+EVENTS: Mapping[str, str] = {
+    "peer_added": "The owner accepted a card after comparing its fingerprint. "
+    "A request that names anybody else is refused.",
+    "block_registered": "A version of a block was stored, to be published. "
+    "It says which data a request can mean; the rows are rounded up.",
+    "server_started": "The datasite came up. Nothing can be asked of it before this line.",
+    "private_seed_injected": "A known seed replaced the secret one, so that a simulation gives the same bits. "
+    "In a real log this line is an alarm.",
+    "user_added": "The analyst got an account, which may see schema and mock rows and submit requests.",
+    "submitted": "A request arrived, and its signature fits the accepted card. Nothing has run.",
+    "viewed": "The owner opened the review text. An approval without this line before it was given unread.",
+    "approved": "A person signed this digest, with a reason.",
+    "countersigned": "The party confirms that its own people approved under its own policy, whose version stands here.",
+    "start_refused": "Somebody tried to start what may not run. "
+    "The reason stands here; the analyst gets only a code.",
+    "started": "Approvals, expiry, code, block and number of runs were checked, and a run was reserved.",
+    "handshake": "The other worker showed the pinned certificate, the same digest and all approvals.",
+    "head_received": "The other party's signed log head, kept whole: "
+    "with it, a cut or rewritten log of that party is noticed.",
+    "messages_reserved": "Written before the first message. After a crash all of these count as used, "
+    "so that a log never tells too little.",
+    "psi_finished": "The tag of the alignment. Equal tags in both logs mean the same people in the same order.",
+    "run_finished": "How the run ended: messages, bytes and one hash over all of them, each way.",
+    "temporary_deleted": "What the run had kept only for itself was deleted.",
+    "result_released": "The analyst fetched the released numbers. Every fetch has its line.",
+    "server_stopped": "The datasite went down in order. A log without this line at its end tells of a crash.",
+}
