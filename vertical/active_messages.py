@@ -26,19 +26,24 @@ PASSIVE = "passive"
 
 
 def exchange_step(phase: Phase, side: ActiveSide, step: int, memory: Memory) -> Program[Objective]:
-    """Receives the passive party's views, does this party's step and answers with the views' gradients."""
+    """Receives the passive party's views, does this party's step and answers with the views' gradients.
+
+    What needs nothing from the peer comes before the receipt, what the peer needn't wait for comes after the answer.
+    """
+    own = side.own_half(step)
     message = yield from receive(PASSIVE, phase.views)
     what = f"{phase.views.__name__} from {PASSIVE}, step {step}"
     expect_number(message.step, step, what)
     config, width = side.run.config, 2 * side.run.config.d
-    aligned = received(message.aligned, (len(side.aligned_rows(step)), width), what).requires_grad_()
+    aligned = received(message.aligned, (len(own.rows), width), what).requires_grad_()
     if message.alone.shape[0] > config.alone_batch:
         raise ProtocolError(
             f"{what}: expected at most {config.alone_batch} alone rows, came {len(message.alone)}"
         )
     alone = received(message.alone, (len(message.alone), width), what).requires_grad_()
-    result = side.step(step, memory, aligned, alone)
+    result = side.differentiate(step, own, memory, aligned, alone)
     yield Send(PASSIVE, phase.gradients(step, _gradient(aligned), _gradient(alone)))
+    side.update(step)
     return result
 
 

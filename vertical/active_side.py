@@ -58,6 +58,19 @@ class ActiveModel(nn.Module):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class OwnHalf:
+    """What the active party has for a step before the passive party's views are there.
+
+    rows int64 (b,): positions of the step's aligned people; aligned (b, 2d) and alone own views, with history.
+    """
+
+    rows: Rows
+    aligned: Representation
+    alone: Representation
+    labels: StepLabels
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ActiveSide:
     """One training at the active party; `name` keeps its randomness apart from other trainings of the run."""
 
@@ -95,27 +108,47 @@ class ActiveSide:
     def step(self, step: int, memory: Memory, aligned: Tensor, alone: Tensor) -> Objective:
         """One optimiser step on the passive party's views, aligned (b, 2d) and alone (e, 2d).
 
-        The views' gradients are left in their `.grad`, where they ask for one.
+        The program does the three parts one by one, so that both parties work at the same time.
         """
-        config, rows = self.run.config, self.aligned_rows(step)
-        own_alone = self.alone_rows(step)
+        result = self.differentiate(step, self.own_half(step), memory, aligned, alone)
+        self.update(step)
+        return result
+
+    def own_half(self, step: int) -> OwnHalf:
+        """The part of a step that needs nothing from the passive party."""
+        rows, own_alone = self.aligned_rows(step), self.alone_rows(step)
         batch = torch.cat([self.features.aligned[rows], self.features.alone[own_alone]])
         own = self.model.encoder(batch, self.run.generator(f"{self.name} step {step}"))
+        return OwnHalf(
+            rows=rows,
+            aligned=own.take(slice(0, len(rows))),
+            alone=own.take(slice(len(rows), None)),
+            labels=StepLabels(aligned=self.labels.aligned[rows], alone=self.labels.alone[own_alone]),
+        )
+
+    def differentiate(
+        self, step: int, own: OwnHalf, memory: Memory, aligned: Tensor, alone: Tensor
+    ) -> Objective:
+        """The step's loss, its gradients computed: those of the passive party's views too, where they ask for one."""
         views = StepViews(
-            active_aligned=own.take(slice(0, len(rows))),
-            active_alone=own.take(slice(len(rows), None)),
+            active_aligned=own.aligned,
+            active_alone=own.alone,
             passive_aligned=Representation.split(aligned),
             passive_alone=Representation.split(alone),
-            rows=torch.tensor(rows),
+            rows=torch.tensor(own.rows),
         )
-        labels = StepLabels(aligned=self.labels.aligned[rows], alone=self.labels.alone[own_alone])
-        weights = self.class_weights
-        result = objective(config, self.model.heads, views, memory, labels, step=step, class_weights=weights)
+        config, weights = self.run.config, self.class_weights
+        result = objective(
+            config, self.model.heads, views, memory, own.labels, step=step, class_weights=weights
+        )
         self.optimiser.zero_grad()
         result.total.backward()  # type: ignore[no-untyped-call]
-        set_learning_rate(self.optimiser, learning_rate(config, step))
-        self.optimiser.step()
         return result
+
+    def update(self, step: int) -> None:
+        """Moves this party's parameters along the gradients of `differentiate`."""
+        set_learning_rate(self.optimiser, learning_rate(self.run.config, step))
+        self.optimiser.step()
 
     @torch.no_grad()
     def memory(self, step: int, aligned: Tensor, pool: Tensor) -> Memory:

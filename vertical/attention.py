@@ -21,13 +21,28 @@ def attention_weights(
     True where hidden. A row with any visible key is a convex combination (sums to 1); a row with none is
     all zero, with finite gradients.
     """
-    products = query @ keys.T / (temperature * math.sqrt(query.shape[1]))  # (m, n)
+    products = query @ keys.T  # (m, n)
+    products /= temperature * math.sqrt(query.shape[1])  # in place: a copy costs more than the division
     if own is None:
+        return torch.softmax(products, dim=1)
+    if own.dtype != torch.bool and keys.shape[0] > 1:
+        _hide(products, own)
         return torch.softmax(products, dim=1)
     hidden = hidden_keys(own, keys.shape[0])
     # Finite, not -inf: a wholly hidden row would pass through 0/0 before it is zeroed.
     products = products.masked_fill(hidden, torch.finfo(products.dtype).min)
     return torch.softmax(products, dim=1).masked_fill(hidden, 0.0)
+
+
+@torch.no_grad()
+def _hide(products: Tensor, own: Tensor) -> None:
+    """Hides at most one key (column `own`, -1 for none) of each row, where another one stays visible.
+
+    Autograd needn't know: the hidden weight comes out as 0, and the softmax's gradient there is 0 with it. A mask of
+    the whole matrix, forth and back, would cost more than the attention itself.
+    """
+    rows = torch.nonzero(own >= 0).squeeze(1)
+    products[rows, own[rows]] = torch.finfo(products.dtype).min
 
 
 def attend(

@@ -126,7 +126,14 @@ class ViewEncoder(nn.Module):
         With a generator: training form, drawing input noise, then the unique and the common encoder's
         dropout, in this order. Without: evaluation form, no draw.
         """
-        noisy = add_noise(features, self.input_noise, generator)
+        return self.encode(self.noisy(features, generator), generator)
+
+    def noisy(self, features: Tensor, generator: torch.Generator | None) -> Tensor:
+        """The first half of `forward`, which no parameter enters: features (n, f) with their noise."""
+        return add_noise(features, self.input_noise, generator)
+
+    def encode(self, noisy: Tensor, generator: torch.Generator | None) -> Representation:
+        """The second half of `forward`, with the same generator."""
         return Representation(self.unique(noisy, generator), self.common(noisy, generator))
 
 

@@ -214,8 +214,13 @@ def _agreement(config: FedCVTConfig, views: StepViews, keys: Memory) -> dict[str
 
 
 def optimizer(config: FedCVTConfig, parameters: Iterable[nn.Parameter]) -> torch.optim.AdamW:
-    """The optimiser of one party over its own parameters; each parameter belongs to exactly one."""
-    return torch.optim.AdamW(parameters, lr=config.learning_rate, weight_decay=config.weight_decay)
+    """The optimiser of one party over its own parameters; each parameter belongs to exactly one.
+
+    `foreach` gives the bits of torch's default in fewer calls; its fused form is quicker still but rounds otherwise.
+    """
+    return torch.optim.AdamW(
+        parameters, lr=config.learning_rate, weight_decay=config.weight_decay, foreach=True
+    )
 
 
 def learning_rate(config: FedCVTConfig, step: int) -> float:

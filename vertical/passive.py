@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -98,33 +100,46 @@ def _train(
     start = 0 if resume is None else int(resume["at"])
     if resume is not None:
         restore_training(encoder, optimiser, resume)
+    batch = _batch(phase, run, encoder, features, start)
     for step in range(start, config.steps):
         if phase.memory and step > start and is_checkpoint(config, step):
             state = {"at": np.array(step), **groups.pack(), **pack_training(encoder, optimiser)}
             yield Checkpoint(step, state)
         if phase.memory and is_refresh(config, step):
             yield Send(ACTIVE, _memory(run, encoder, features, step))
-        aligned, alone = _step_features(run, features, step)
-        views = encoder(torch.cat([aligned, alone]), run.generator(f"{phase.name} step {step}")).joined()
-        gradients = yield from _exchange(phase, step, views, len(aligned))
+        views, b = encoder.encode(batch.noisy, batch.generator).joined(), batch.aligned
+        yield Send(ACTIVE, phase.views(step, to_array(views[:b]), to_array(views[b:])))
+        if step + 1 < config.steps:  # while the active party computes
+            batch = _batch(phase, run, encoder, features, step + 1)
+        gradients = yield from _receive_gradients(phase, step, views, b)
         optimiser.zero_grad()
-        views.backward(gradients)
+        views.backward(gradients)  # type: ignore[no-untyped-call]
         set_learning_rate(optimiser, learning_rate(config, step))
         optimiser.step()
         tell_step(run.observe, phase.name, step, config.steps)
     return encoder
 
 
-def _step_features(run: Run, features: Features, step: int) -> tuple[Tensor, Tensor]:
-    """Features of a step's aligned rows (b, f) and passive-only rows (e, f)."""
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Batch:
+    """A step's input (b + e, f) with its noise, the first b = `aligned` rows of aligned people, and its generator."""
+
+    noisy: Tensor
+    aligned: int
+    generator: torch.Generator
+
+
+def _batch(phase: Phase, run: Run, encoder: ViewEncoder, features: Features, step: int) -> _Batch:
+    """What a step needs that doesn't depend on the encoders' parameters."""
     aligned = run.rows("aligned", len(features.aligned), run.config.aligned_batch, step)
     alone = run.rows("passive only", len(features.alone), run.config.alone_batch, step)
-    return features.aligned[aligned], features.alone[alone]
+    generator = run.generator(f"{phase.name} step {step}")
+    rows = torch.cat([features.aligned[aligned], features.alone[alone]])
+    return _Batch(noisy=encoder.noisy(rows, generator), aligned=len(aligned), generator=generator)
 
 
-def _exchange(phase: Phase, step: int, views: Tensor, b: int) -> Program[Tensor]:
-    """Sends a step's views (b + e, 2d), the first b of aligned rows, and gives back their gradients."""
-    yield Send(ACTIVE, phase.views(step, to_array(views[:b]), to_array(views[b:])))
+def _receive_gradients(phase: Phase, step: int, views: Tensor, b: int) -> Program[Tensor]:
+    """The gradients of a step's views (b + e, 2d), the first b of aligned rows."""
     answer = yield from receive(ACTIVE, phase.gradients)
     what = f"{phase.gradients.__name__} from {ACTIVE}, step {step}"
     expect_number(answer.step, step, what)
