@@ -56,7 +56,7 @@ def explained(code: str, answer: Mapping[str, object]) -> str:
     """What a refusal's code means; datasites send codes only."""
     text = EXPLANATIONS.get(code, f"refused ({code})")
     if code == "runs_used" and "used" in answer:
-        text = f"{answer['used']} of {answer['allowed']} runs are used"
+        text = f"used {answer['used']} of {answer['allowed']} runs"
     if code == "state" and answer.get("state"):
         text = f"the request is {answer['state']} there, which doesn't allow that"
     return f"{text}: {answer['reason']}" if answer.get("reason") else text
