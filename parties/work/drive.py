@@ -1,6 +1,6 @@
 """Runs one party's side of a program over real links, past its own gate in both directions.
 
-For each message that leaves: reserve it in the audit log, encode, gate, send.  For each that comes: reserve, check its
+For each message that leaves: encode, gate, reserve it in the audit log, send.  For each that comes: reserve, check its
 size, decode, gate, hand to the program.  So what the manifest doesn't list neither leaves nor reaches a program, and
 after a crash the log says at most how many messages were used, never fewer.
 """
@@ -197,8 +197,8 @@ class _Drive(Generic[R]):
 
     def _receive(self, sender: str) -> wire.Message:
         link = self._link(sender)
-        self._use()
         data = link.receive(self._driver.message_s)
+        self._use()  # only now: a run whose peer ends before its first message has used nothing
         limit = self._driver.inbound_limits.get(sender, 0)
         if len(data) > limit:
             raise GateError(f"inbound {sender}: a message of {len(data)} bytes, at most {limit} are allowed")
