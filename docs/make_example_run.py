@@ -7,9 +7,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # so that a checkout works without being installed
 
-from docs_tools.page import render  # noqa: E402
-from docs_tools.story import tell  # noqa: E402
-from docs_tools.structure import differences  # noqa: E402
+from docs.example_run.page import render  # noqa: E402
+from docs.example_run.story import tell  # noqa: E402
+from docs.example_run.structure import differences  # noqa: E402
 
 PAGE = ROOT / "docs" / "example-run.md"
 

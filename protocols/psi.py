@@ -158,10 +158,14 @@ def psi_manifest(
     size_setup = POINT_BYTES * server_rows + _length_prefix(POINT_BYTES * server_rows)
     size_response = POINT_BYTES * client_rows
     return (
-        _bytes_release(PsiRequest, client, server, size_request, "how many keys the client has"),
-        _bytes_release(PsiSetup, server, client, size_setup, "how many keys the server has"),
+        _bytes_release(PsiRequest, client, server, size_request, "how many keys the other party offers"),
+        _bytes_release(PsiSetup, server, client, size_setup, "how many keys the other party offers"),
         _bytes_release(
-            PsiResponse, server, client, size_response, "which of the client's own keys are common"
+            PsiResponse,
+            server,
+            client,
+            size_response,
+            "which of its own keys are common (it learns this first)",
         ),
         Release(
             kind="PsiMatches",
@@ -170,7 +174,7 @@ def psi_manifest(
             shapes=(("secret", (_TAG_BYTES,)), ("tags", (common, _TAG_BYTES))),
             repetitions=1,
             max_bytes=encoded_size(tags),
-            learns="which of the server's own keys are common; the order of the common rows",
+            learns="which of its own keys are common, and the order of the common rows",
         ),
     )
 

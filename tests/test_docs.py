@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from docs_tools.after import TOLD
-from docs_tools.before import HEAD_ROWS
-from docs_tools.markdown import fill, short_times, short_values
-from docs_tools.page import TEMPLATE
-from docs_tools.people import ALIGNED, TEST, write_files
-from docs_tools.structure import differences, structure
-from docs_tools.words import EVENTS, MESSAGES
+from docs.example_run.after import TOLD
+from docs.example_run.before import HEAD_ROWS
+from docs.example_run.markdown import fill, short_times, short_values
+from docs.example_run.page import TEMPLATE
+from docs.example_run.people import ALIGNED, TEST, write_files
+from docs.example_run.structure import differences, structure
+from docs.example_run.words import EVENTS, MESSAGES
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "example-run.md"

@@ -102,10 +102,8 @@ def parse_schema(text: str) -> BlockSchema:
 
 
 def published_rows(rows: int, k: int = SMALLEST_GROUP) -> int:
-    """The row count rounded up to two significant digits, at least k."""
-    if rows < 100:
-        return max(k, rows)
-    unit = int(10 ** (len(str(rows)) - 2))
+    """The row count rounded up to two significant digits (to the next ten below 100), at least k."""
+    unit = int(10 ** max(1, len(str(rows)) - 2))
     return max(k, -(-rows // unit) * unit)
 
 

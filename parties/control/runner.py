@@ -158,6 +158,7 @@ class Runner:
             audit=str(self._state.audit_path),
             link_key=str(self._state.folder / "keys" / "link.pem"),
             link_certificate=str(self._state.folder / "keys" / "link.crt"),
+            organisation=self._state.organisation,
             bind=self._bind,
             seed=seed,
         )

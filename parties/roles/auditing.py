@@ -49,7 +49,7 @@ def entry_line(entry: Entry) -> str:
     """One entry on one line: number, time, event, result, who, what, details."""
     detail = " ".join(f"{name}={value}" for name, value in entry.detail)
     return (
-        f"{entry.index:>4} {entry.time} {entry.event.value:<18} {entry.result.value:<8} "
+        f"{entry.index:>4} {entry.time} {entry.event.value:<21} {entry.result.value:<8} "
         f"{entry.who} ({entry.role}, {entry.origin})  {entry.object}  {detail}"
     ).rstrip()
 

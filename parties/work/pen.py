@@ -35,7 +35,7 @@ class WorkerPen:
             event,
             who="worker",
             role=self._spec.role,
-            organisation=self._party,
+            organisation=self._spec.organisation or self._party,
             result=result,
             origin=f"run {self._spec.run}",
             object=f"request {self._spec.digest}",

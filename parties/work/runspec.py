@@ -67,6 +67,8 @@ class RunSpec:
     """PEM file (0600) of the private key of the party's link certificate."""
     link_certificate: str
     """PEM file of the certificate itself."""
+    organisation: str = ""
+    """The party's full name, for its audit log; empty: its name in the roster."""
     bind: str = ""
     """Host to listen on when it isn't the roster's (for example 0.0.0.0 behind a published name)."""
     seed: str = ""

@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from docs_tools import after, before
-from docs_tools.markdown import fill, short_values
-from docs_tools.people import BANK
-from docs_tools.story import Story
+from docs.example_run import after, before
+from docs.example_run.markdown import fill, short_values
+from docs.example_run.people import BANK
+from docs.example_run.story import Story
 
 TEMPLATE = Path(__file__).parent / "example-run.template.md"
 

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from docs_tools.people import BANK, PLAN, RETAILER, ROLES, SEED, specs, write_files
-from docs_tools.stage import ANALYST, Sites, datasites, make_states, open_accounts
-from docs_tools.tamper import OneByte, Tampering, change_one_byte, tamper
-from docs_tools.trace import Twin, check_same, run_twin
+from docs.example_run.people import BANK, PLAN, RETAILER, ROLES, SEED, specs, write_files
+from docs.example_run.stage import ANALYST, Sites, datasites, make_states, open_accounts
+from docs.example_run.tamper import OneByte, Tampering, change_one_byte, tamper
+from docs.example_run.trace import Twin, check_same, run_twin
 from parties.demo.sites import wait_for
 from parties.home.documents import Documents
 from parties.home.state import State

@@ -3,9 +3,9 @@
 import json
 from collections.abc import Iterator, Mapping
 
-from docs_tools.markdown import details, fence, table
-from docs_tools.people import BLOCK, PLAN, ROLES
-from docs_tools.story import Story
+from docs.example_run.markdown import details, fence, table
+from docs.example_run.people import BLOCK, PLAN, ROLES
+from docs.example_run.story import Story
 from parties.blocks.schema import PublicColumn
 from parties.roles.plan import Offer
 from protocols.approval import PartyApproval

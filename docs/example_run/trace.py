@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from docs_tools.people import ROLES, specs
+from docs.example_run.people import ROLES, specs
 from parties import catalog
 from parties.demo.setup import read_traffic
 from parties.demo.twin import same_bits

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from docs_tools.people import BANK, RETAILER, ROLES, SEED
+from docs.example_run.people import BANK, RETAILER, ROLES, SEED
 from parties.demo.sites import free_ports, free_range, served, wait_for, wait_until_ready
 from parties.home.cards import card_fingerprint
 from parties.home.state import State, init_analyst, init_party

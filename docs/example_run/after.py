@@ -3,10 +3,10 @@
 import json
 from collections.abc import Iterator, Mapping
 
-from docs_tools.markdown import details, fence, short_times, table
-from docs_tools.people import BANK, RETAILER, ROLES
-from docs_tools.story import Story
-from docs_tools.words import EVENTS, MESSAGES
+from docs.example_run.markdown import details, fence, short_times, table
+from docs.example_run.people import BANK, RETAILER, ROLES
+from docs.example_run.story import Story
+from docs.example_run.words import EVENTS, MESSAGES
 from parties.roles.auditing import entry_line
 from protocols.audit import Entry
 from protocols.errors import DatasiteError
@@ -62,7 +62,7 @@ def _described(kinds: Mapping[str, None], words: Mapping[str, str], head: str) -
     """A table of kinds with their sentences. DatasiteError for a kind that nobody has described yet."""
     unknown = sorted(kinds.keys() - words.keys())
     if unknown:
-        raise DatasiteError(f"docs_tools/words.py has no sentence for {', '.join(unknown)}")
+        raise DatasiteError(f"docs/example_run/words.py has no sentence for {', '.join(unknown)}")
     return table((head, "what it means"), ((f"`{kind}`", words[kind]) for kind in kinds))
 
 
