@@ -22,7 +22,7 @@ import psutil
 from parties.blocks.block import BlockSpec
 from parties.blocks.store import Store
 from parties.control.asking import ask
-from parties.demo_sites import free_ports, free_range, served, wait_for, wait_until_ready
+from parties.demo.sites import free_ports, free_range, served, wait_for, wait_until_ready
 from parties.home.cards import card_fingerprint
 from parties.home.private_files import read_json
 from parties.home.state import State, init_analyst, init_party
@@ -65,9 +65,10 @@ SHORT: Mapping[str, str | int | float | bool] = {
     "pseudo_ramp": 2,
     "baselines": False,
 }
-LONG = {**SHORT, "steps": 1500, "checkpoint_every": 50}
+LONG = {**SHORT, "steps": 400, "checkpoint_every": 20}
 """Long enough to be caught in the middle, short enough to be waited for."""
-ENDLESS = {**SHORT, "steps": 200_000, "checkpoint_every": 50}
+ENDLESS = {**SHORT, "steps": 20_000, "checkpoint_every": 50}
+"""Ended by the test in any case."""
 
 
 @dataclass

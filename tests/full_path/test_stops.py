@@ -1,0 +1,167 @@
+"""A training that is revoked, cancelled or killed while it runs: both sides stop, say why, and go on if they may."""
+
+import json
+import os
+import signal
+import time
+from collections.abc import Mapping
+
+import pytest
+
+from parties.control.asking import Refusal
+from parties.roles import analyst
+from parties.syft_side.launcher import ready_path
+from parties.work.runspec import ARTIFACTS_FILE, CHECKPOINTS, RESULT_FILE, TEMPORARY
+from protocols.approval import Decision
+from protocols.audit import AuditEvent
+from protocols.program import Outcome
+from protocols.request import ComputationRequest
+from protocols.request import digest as request_digest
+from tests.full_path.lab import BANK, ENDLESS, LONG, PARTIES, RETAILER, ROLES, Lab, gone, until
+
+pytestmark = pytest.mark.syft
+STOP_SECONDS = 10.0
+"""A step takes milliseconds; the rest is for a machine that is busy with something else."""
+
+
+def messages(lab: Lab, name: str, request: ComputationRequest, way: str) -> int:
+    """How many messages the party's log says that it has sent or received in the run that was stopped."""
+    (entry,) = [
+        entry
+        for entry in lab.log_of(name, request)
+        if entry.event is AuditEvent.RUN_CANCELLED and entry.who == "worker"
+    ]
+    (text,) = [str(value) for field, value in entry.detail if field.startswith(f"{way} ")]
+    return int(text.split()[0])
+
+
+def assert_stopped_together(lab: Lab, request: ComputationRequest) -> None:
+    """Both stopped within a step: one message more may have left than came, and their steps differ by one at most."""
+    for sender, receiver in (PARTIES, PARTIES[::-1]):
+        sent, received = (
+            messages(lab, sender, request, "sent"),
+            messages(lab, receiver, request, "received"),
+        )
+        assert 0 <= sent - received <= 1
+    steps = [int(str(lab.view(name, request)["step"])) for name in PARTIES]
+    assert abs(steps[0] - steps[1]) <= 1
+    for name in PARTIES:
+        folder = lab.run_folder(name, request)
+        left = [
+            part for part in (CHECKPOINTS, TEMPORARY, ARTIFACTS_FILE, RESULT_FILE) if (folder / part).exists()
+        ]
+        assert not left
+        assert "temporary_deleted" in lab.events(name, request)
+
+
+def test_a_revocation_stops_both_sides_within_a_step_and_marks_the_model(lab: Lab) -> None:
+    request = lab.approved(ENDLESS)
+    text, digest = lab.approvals(request), request_digest(request)
+    lab.start(request)
+    lab.at_step(request, 60)
+    workers = [lab.worker(name, request) for name in PARTIES]
+    begin = time.monotonic()
+    lab.decide(RETAILER, request, Decision.REVOKE, reason="a subject objected")
+    for name in PARTIES:
+        assert lab.ended(name, request, STOP_SECONDS)["state"] == "REVOKED"
+    gone(workers, STOP_SECONDS)
+    assert time.monotonic() - begin < STOP_SECONDS
+    for name in PARTIES:
+        until((lab.run_folder(name, request) / "withdrawn.json").exists, bool, 5)
+        mark = json.loads((lab.run_folder(name, request) / "withdrawn.json").read_text())
+        assert mark["mark"] == "consent withdrawn by retailer"
+        assert mark["step"] >= 60
+    assert_stopped_together(lab, request)
+    assert lab.events(RETAILER, request).count("revoked") == 1
+    assert lab.sites[BANK].call(digest, "start", text)["error"] == "revoked"
+    until(lambda: lab.sites[RETAILER].decision(digest).reason, lambda reason: "a subject objected" in reason)
+    answer = lab.sites[RETAILER].call(digest, "start", text)
+    assert (answer["error"], answer["standing"]) == ("not_approved", "denied")
+
+
+def test_a_cancel_by_the_analyst_stops_both_sides_and_uses_up_the_run(lab: Lab) -> None:
+    request = lab.approved(ENDLESS)
+    lab.start(request)
+    lab.at_step(request, 20)
+    workers = [lab.worker(name, request) for name in PARTIES]
+    said = analyst.cancel(request, lab.sites)
+    assert said == {BANK: "CANCELLED", RETAILER: "CANCELLED"}
+    gone(workers, STOP_SECONDS)
+    assert_stopped_together(lab, request)
+    asked = [
+        name
+        for name in PARTIES
+        for entry in lab.log_of(name, request)
+        if entry.event is AuditEvent.RUN_CANCELLED and entry.role == "analyst"
+    ]
+    assert BANK in asked  # asked first; the retailer's run may have ended before it was asked
+    with pytest.raises(Refusal, match="used 1 of 1"):
+        lab.start(request)
+
+
+def assert_taken_up(lab: Lab, request: ComputationRequest, twin: Mapping[str, Outcome]) -> None:
+    """The run is started again, goes on from a checkpoint and ends with the bits of an unbroken one."""
+    lab.start(request)
+    lab.done(request)
+    for name in PARTIES:
+        starts = [
+            dict(entry.detail) for entry in lab.log_of(name, request) if entry.event is AuditEvent.STARTED
+        ]
+        assert [start["resumed"] for start in starts] == [False, True]
+        assert [start["run"] for start in starts] == [1, 1]
+        assert lab.view(name, request)["used"] == 1
+        lab.check_model(name, request, twin)
+
+
+def test_a_killed_worker_costs_no_run_and_no_bit(lab: Lab, long_twin: Mapping[str, Outcome]) -> None:
+    request = lab.approved(LONG)
+    lab.start(request)
+    lab.at_step(request, 60)
+    os.kill(lab.worker(RETAILER, request), signal.SIGKILL)
+    found = lab.ended(RETAILER, request, 30)
+    assert (found["state"], found["reason"]) == ("INTERRUPTED", "worker_ended")
+    told = lab.ended(BANK, request, 30)
+    assert (told["state"], told["reason"]) == ("FAILED", "peer_lost")
+    assert RETAILER in str(told["note"])
+    assert_taken_up(lab, request, long_twin)
+
+
+def test_a_killed_supervisor_leaves_an_interrupted_run_and_a_used_up_one_stays_so(
+    lab: Lab, finished: ComputationRequest, long_twin: Mapping[str, Outcome]
+) -> None:
+    request = lab.approved(LONG)
+    before = lab.log(BANK)
+    lab.start(request)
+    lab.at_step(request, 60)
+    opens = lab.opens(BANK)
+    lab.kill(BANK)
+    told = lab.ended(RETAILER, request, 30)
+    assert (told["state"], told["reason"]) == ("FAILED", "peer_stopped:interrupted")
+    lab.serve(BANK)
+    assert lab.log(BANK)[: len(before)] == before
+    assert lab.view(BANK, request)["state"] == "INTERRUPTED"
+    lab.sites = lab.log_in()
+    with pytest.raises(Refusal, match="used 1 of 1"):
+        lab.start(finished)
+    assert lab.opens(BANK) == opens
+    assert_taken_up(lab, request, long_twin)
+
+
+def test_a_killed_syft_server_comes_back_and_the_run_goes_on(
+    lab: Lab, long_twin: Mapping[str, Outcome]
+) -> None:
+    request = lab.approved(LONG)
+    lab.start(request)
+    lab.at_step(request, 40)
+    old = lab.syft_pid(RETAILER)
+    os.kill(old, signal.SIGKILL)
+    gone([old])
+    lab.done(request)
+    until(lambda: ready_path(lab.states[RETAILER]).exists() and lab.syft_pid(RETAILER) != old, bool, 60)
+    lab.census()
+    assert set(analyst.results(request, lab.log_in())) == set(PARTIES)
+    for name in PARTIES:
+        lab.check_model(name, request, long_twin)
+        assert lab.events(name, request).count("started") == 1, ROLES[name]
+    failed = [entry for entry in lab.log(RETAILER) if entry.event is AuditEvent.SERVER_STOPPED]
+    assert "failed" in {entry.result.value for entry in failed}
