@@ -117,3 +117,13 @@ def test_gradient_is_right(own: Tensor | None) -> None:
         random(*shape, seed=s).requires_grad_() for s, shape in enumerate([(3, 2), (4, 2), (4, 2)])
     )
     assert torch.autograd.gradcheck(lambda q, k, v: attend(q, k, v, temperature=0.7, own=own), inputs)
+
+
+def test_the_only_key_hidden_by_its_index_gives_zero_and_finite_gradients() -> None:
+    query = random(2, 3).requires_grad_()
+    out = attend(query, random(1, 3), random(1, 4), temperature=1.0, own=torch.tensor([0, -1]))
+    assert torch.equal(out[0], torch.zeros_like(out[0]))
+    assert out[1].abs().min() > 0
+    out.sum().backward()
+    assert query.grad is not None
+    assert query.grad.isfinite().all()
