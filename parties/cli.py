@@ -16,7 +16,7 @@ TRACEBACK_VARIABLE = "FEDACCORD_TRACEBACK"
 """Set to anything, it shows the traceback of an error that isn't ours; such a text may hold private values."""
 INTERRUPTED = 130
 
-typer.core.rich = None  # type: ignore[assignment]  # else it escapes brackets in the help for rich, unused here
+typer.core.rich = None  # type: ignore[assignment,attr-defined]  # else brackets are escaped for rich
 app = typer.Typer(
     name="fedaccord",
     help="Vertical federated learning between PySyft datasites: approved, gated, audited.",
@@ -32,9 +32,13 @@ for group in (owner, block, request, review, audit, demo):
 
 def _version(wanted: bool) -> None:
     if wanted:
-        from importlib.metadata import version
+        from importlib.metadata import PackageNotFoundError, version
 
-        typer.echo(f"fedaccord {version('fedaccord')}")
+        try:
+            found = version("fedaccord")
+        except PackageNotFoundError:
+            found = "from a folder of sources, not installed"
+        typer.echo(f"fedaccord {found}")
         raise typer.Exit
 
 

@@ -1,0 +1,259 @@
+"""The owner's commands outside a run: what they make, and what they say of what can't be made."""
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from parties.blocks.columns import ColumnKind
+from parties.blocks.store import Store
+from parties.home.state import open_state
+from protocols.audit import AuditEvent, read
+from tests.parties.commands.town import EMAIL, bad, fingerprint, good, init
+
+NONE = "0000-" * 15 + "0000"
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folders bank, shop and ana, and the bank's file."""
+    folder = tmp_path_factory.mktemp("owner")
+    init(folder, "bank", "--link", "127.0.0.1:7400-7403")
+    init(folder, "shop")
+    init(folder, "ana", "--analyst")
+    rows = [f"PERSON-{n:02d};{n},5;{'sentinel' if n == 7 else n % 3};999;x{n}" for n in range(40)]
+    (folder / "odd.csv").write_text("\n".join(["who;height;town;rank;note", *rows]), encoding="utf-16")
+    return folder
+
+
+def test_init_says_what_to_hand_over(tmp_path: Path) -> None:
+    said = good("init", tmp_path / "x", "--name", "bank", "--organisation", "Example Bank").out
+    assert "card.json" in said
+    assert fingerprint(tmp_path / "x") in said
+    assert (tmp_path / "x").stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("--name", "B a n k"), "is not usable"),
+        (("--name", "bank", "--link", "7400"), "is not host:first-last"),
+        (("--name", "bank", "--port", "70000"), "port 70000"),
+        (("--name", "bank", "--owner", "../x"), "is not usable"),
+    ],
+)
+def test_init_refuses_what_it_cannot_use(tmp_path: Path, words: tuple[str, ...], told: str) -> None:
+    assert told in bad("init", tmp_path / "x", "--organisation", "Example", *words)
+
+
+def test_init_never_overwrites(folders: Path) -> None:
+    assert "is not empty" in bad("init", folders / "bank", "--name", "bank", "--organisation", "Example Bank")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("block", "show"),
+        ("serve",),
+        ("review", "list"),
+        ("audit", "verify"),
+        ("person", "list"),
+        ("user", "add", "card.json", "--fingerprint", "x", "--email", "a@b", "--out", "x"),
+    ],
+    ids=" ".join,
+)
+def test_an_analysts_folder_is_not_taken_for_a_partys(folders: Path, words: tuple[str, ...]) -> None:
+    assert "is the folder of an analyst" in bad(*words, "-s", folders / "ana")
+
+
+@pytest.mark.parametrize("words", [("datasite", "show"), ("request", "status", "ab")], ids=" ".join)
+def test_a_partys_folder_is_not_taken_for_an_analysts(folders: Path, words: tuple[str, ...]) -> None:
+    assert "is the folder of a party" in bad(*words, "-s", folders / "bank")
+
+
+@pytest.mark.parametrize("kind", ["missing", "empty", "a file", "open to others", "without a kind"])
+def test_a_folder_that_is_no_state_is_named_and_left_alone(tmp_path: Path, kind: str) -> None:
+    folder = tmp_path / "x"
+    if kind == "a file":
+        folder.write_text("x")
+        folder.chmod(0o600)
+    elif kind == "without a kind":
+        init(tmp_path, "bank")
+        folder = tmp_path / "bank"
+        text = (folder / "party.toml").read_text().replace('"party"', '"shop"')
+        (folder / "party.toml").write_text(text)
+    elif kind != "missing":
+        folder.mkdir(mode=0o755 if kind == "open to others" else 0o700)
+    before = sorted(tmp_path.rglob("*"))
+    said = bad("peer", "list", "-s", folder)
+    assert str(folder) in said
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_peers_are_added_by_fingerprint_only(folders: Path) -> None:
+    card = folders / "shop" / "card.json"
+    said = bad("peer", "add", card, "--fingerprint", NONE, "-s", folders / "bank")
+    assert "another fingerprint than the one you gave" in said
+    good("peer", "add", card, "--fingerprint", fingerprint(folders / "shop"), "-s", folders / "bank")
+    listed = good("peer", "list", "-s", folders / "bank").out
+    assert [line.split()[1] for line in listed.splitlines()] == ["bank", "shop"]
+    assert [e.event for e in read(folders / "bank" / "audit.jsonl")][-1] is AuditEvent.PEER_ADDED
+
+
+@pytest.mark.parametrize(
+    ("make", "told"),
+    [
+        (lambda folder: folder / "missing", "No such file"),
+        (lambda folder: folder, "Is a directory"),
+        (lambda folder: _written(folder, b"\xff\xfe\x00"), "not JSON"),
+        (lambda folder: _written(folder, b"{}"), "has exactly the fields"),
+        (lambda folder: _written(folder, b"[" * 10_000), "not JSON"),
+        (lambda folder: _written(folder, b"x" * 20_000), "at most"),
+    ],
+    ids=["missing", "folder", "bytes", "empty", "deep", "long"],
+)
+def test_a_card_that_is_none_is_refused(
+    folders: Path, tmp_path: Path, make: Callable[[Path], Path], told: str
+) -> None:
+    assert told in bad("peer", "add", make(tmp_path), "--fingerprint", NONE, "-s", folders / "bank")
+
+
+def _written(folder: Path, content: bytes) -> Path:
+    (folder / "file").write_bytes(content)
+    return folder / "file"
+
+
+def test_all_that_a_block_can_be_told_about_its_file(folders: Path) -> None:
+    odd = ("--name", "odd", "--key", "who", "--delimiter", ";", "--encoding", "utf-16", "--decimal", ",")
+    more = (
+        "--ignore",
+        "note",
+        "--categorical",
+        "town",
+        "--numeric",
+        "rank",
+        "--missing",
+        "999",
+        "--missing",
+        "Sentinel",
+    )
+    said = good("block", "add", folders / "odd.csv", *odd, *more, "-s", folders / "bank").out
+    assert "40 of 40 rows have a usable key" in said
+    schema = Store(open_state(folders / "bank").blocks).describe("odd")
+    assert {column.name: column.kind for column in schema.columns} == {
+        "height": ColumnKind.NUMERIC,
+        "town": ColumnKind.CATEGORICAL,
+        "rank": ColumnKind.NUMERIC,
+    }
+    assert next(column for column in schema.columns if column.name == "town").levels == ("0", "1", "2")
+    shown = good("block", "show", "odd", "-s", folders / "bank").out
+    assert "MOCK rows (nobody's)" in shown
+    assert "odd" in good("block", "show", "-s", folders / "bank").out
+    assert json.loads(good("block", "show", "odd", "--json", "-s", folders / "bank").out)["block"] == "odd"
+
+
+@pytest.mark.parametrize(
+    ("text", "words", "told"),
+    [
+        ("who,a\nPERSON-1,1\nPERSON-2\n", (), "line 3"),
+        ("who,a\nPERSON-1,1\nPERSON-1,2\n", (), "'who'"),
+        ("who,a\nPERSON-1,sentinel\nPERSON-2,1\n", ("--numeric", "a"), "'a'"),
+        ("who,a\nPERSON-1,1\n", ("--key", "nobody"), "'nobody'"),
+        ("who,a\nPERSON-1,1\n", ("--label", "b"), "'b'"),
+        ("who,a\nPERSON-1,1\n", ("--numeric", "a", "--categorical", "a"), "as numeric and as categorical"),
+        ("who,a\nPERSON-1,1\n", ("--key-rule", "magic"), "unknown key rule"),
+        ("who,a\nPERSON-1,1\n", ("--delimiter", "::"), "delimiter"),
+        ("who,a\nPERSON-1,1\n", ("--encoding", "klingon"), "unknown text encoding"),
+        ("who,a\nPERSON-1,1\n", ("--name", "No Name"), "block name"),
+        ("who,a\nPERSON-1,1\n", ("--mock", "nowhere.csv"), "nowhere.csv"),
+        ("", (), "is empty"),
+    ],
+    ids=lambda value: " ".join(value)[:24] if isinstance(value, tuple) else None,
+)
+@pytest.mark.parametrize("dry", [(), ("--dry-run",)], ids=["add", "dry run"])
+def test_a_bad_file_is_refused_without_showing_a_cell_and_nothing_is_stored(
+    folders: Path, tmp_path: Path, text: str, words: tuple[str, ...], told: str, dry: tuple[str, ...]
+) -> None:
+    file = tmp_path / "f.csv"
+    file.write_text(text)
+    given = dict(zip(("--name", "--key"), ("bad", "who"), strict=True)) | dict(
+        zip(words[::2], words[1::2], strict=True)
+    )
+    if dry and "--mock" in given:
+        pytest.skip("a dry run makes no mock")
+    said = bad(
+        "block",
+        "add",
+        file,
+        *(x for pair in given.items() for x in pair),
+        *words,
+        *dry,
+        "-s",
+        folders / "bank",
+    )
+    assert told in said
+    assert "bad" not in good("block", "show", "-s", folders / "bank").out
+
+
+@pytest.mark.parametrize("name", ["missing.csv", "."])
+def test_a_file_that_cannot_be_read_is_named(folders: Path, tmp_path: Path, name: str) -> None:
+    said = bad("block", "add", tmp_path / name, "--name", "x", "--key", "who", "-s", folders / "bank")
+    assert (tmp_path / name).name in said
+
+
+@pytest.mark.skipif(os.getuid() == 0, reason="root may read everything")
+def test_a_file_without_rights_is_named(folders: Path, tmp_path: Path) -> None:
+    (tmp_path / "f.csv").write_text("who,a\n")
+    (tmp_path / "f.csv").chmod(0)
+    said = bad("block", "add", tmp_path / "f.csv", "--name", "x", "--key", "who", "-s", folders / "bank")
+    assert "Permission denied" in said
+
+
+def test_a_dry_run_stores_nothing(folders: Path, tmp_path: Path) -> None:
+    (tmp_path / "f.csv").write_text("who,a\nPERSON-1,1\nPERSON-2,2\n,3\n")
+    words = (
+        "block",
+        "add",
+        tmp_path / "f.csv",
+        "--name",
+        "dry",
+        "--key",
+        "who",
+        "--dry-run",
+        "-s",
+        folders / "bank",
+    )
+    assert good(*words).out == "dry run, nothing stored: 2 of 3 rows have a usable key, 1 blank\n"
+    assert "dry" not in good("block", "show", "-s", folders / "bank").out
+
+
+def _user(folders: Path, out: Path, card: str = "ana", **changes: str) -> tuple[object, ...]:
+    given = {"fingerprint": fingerprint(folders / card), "email": EMAIL} | changes
+    options = ("--fingerprint", given["fingerprint"], "--email", given["email"], "--out", out)
+    return ("user", "add", folders / card / "card.json", *options, "-s", folders / "bank")
+
+
+def test_an_account_needs_a_supervisor(folders: Path, tmp_path: Path) -> None:
+    said = bad(*_user(folders, tmp_path / "login.json"))
+    assert "no supervisor runs" in said
+    assert f"fedaccord serve --state {folders / 'bank'}" in said
+    assert not (tmp_path / "login.json").exists()
+
+
+def test_an_account_is_for_an_analyst(folders: Path, tmp_path: Path) -> None:
+    assert "is the card of a party" in bad(*_user(folders, tmp_path / "login.json", "shop"))
+
+
+def test_a_login_that_could_not_be_written_opens_no_account(folders: Path, tmp_path: Path) -> None:
+    said = bad(*_user(folders, tmp_path / "nowhere" / "login.json"))
+    assert "can't be written" in said
+    assert "can't be written" in bad(*_user(folders, tmp_path))
+
+
+@pytest.mark.parametrize(
+    "action", [("review", "list"), ("review", "show", "ab"), ("review", "approve", "ab")], ids=" ".join
+)
+def test_a_review_needs_a_supervisor(folders: Path, action: tuple[str, ...]) -> None:
+    assert "no supervisor runs" in bad(*action, "-s", folders / "bank")
