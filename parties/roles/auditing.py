@@ -34,7 +34,12 @@ def verify_log(state: State, heads: tuple[Path, ...]) -> tuple[dict[str, object]
         "head": head.hash,
         "heads_compared": [{"index": s.head.index, "time": s.time} for s in signed],
     }
-    compared = f", and {len(signed)} signed heads that others hold fit" if signed else ""
+    fits = (
+        "1 signed head that another party holds fits"
+        if len(signed) == 1
+        else f"{len(signed)} signed heads fit"
+    )
+    compared = f", and {fits}" if signed else ""
     return document, f"ok: {head.index} entries of {state.name}, chain unbroken{compared}"
 
 

@@ -43,7 +43,6 @@ for party in bank retailer; do
     say datasite add $party-login.json --state analyst
 done
 
-say datasite show --state analyst
 say request rehearse plan.toml --state analyst
 say request submit plan.toml --skip-rehearsal --state analyst --json >submitted.json
 digest=$(sed -n 's/.*"digest": "\([0-9a-f]*\)".*/\1/p' submitted.json)

@@ -1,0 +1,62 @@
+"""The demo's work by the real commands alone, in processes of their own, gives the demo's bits."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from parties.demo.data import people
+from parties.demo.setup import BANK, RETAILER, ROLES
+from parties.demo.sites import free_ports, free_range
+from parties.demo.twin import run_twin, same_bits
+from parties.work.runspec import ARTIFACTS_FILE
+from protocols.wire import unpack_arrays
+
+ROOT = Path(__file__).resolve().parents[3]
+SCRIPT = Path(__file__).with_name("by_hand.sh")
+ALIGNED = 200
+SECONDS = 560
+
+
+@pytest.mark.slow
+@pytest.mark.syft
+def test_the_work_by_hand_gives_the_demos_bits(tmp_path: Path) -> None:
+    folder = tmp_path / "demo"
+    command = [sys.executable, "-m", "parties"]
+    environment = os.environ | {
+        "PYTHONPATH": str(ROOT),
+        "OMP_NUM_THREADS": "1",
+        "FEDACCORD": " ".join(command),
+    }
+    subprocess.run(
+        [*command, "demo", "--prepare", "--out", folder], env=environment, check=True, timeout=SECONDS
+    )
+    ports = [free_range(10).partition(":")[2], *map(str, free_ports(2))]
+    done = subprocess.run(
+        ["bash", SCRIPT, folder, *ports],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:] + done.stdout[-2000:]
+    status = json.loads((folder / "status.json").read_text())
+    assert {name: facts["state"] for name, facts in status["parties"].items()} == {
+        BANK: "DONE",
+        RETAILER: "DONE",
+    }
+    results = json.loads((folder / "result.json").read_text())["results"]
+    assert 0.5 < results[BANK]["report"]["methods"]["fedcvt"]["both"]["auc"] < 1
+    for name in ROLES:
+        audit = json.loads((folder / f"{name}-audit.json").read_text())
+        assert (audit["status"], len(audit["heads_compared"])) == ("ok", 1)
+    files = {name: folder / "data" / f"{name}.csv" for name in ROLES}
+    twin = run_twin(people(0, aligned=ALIGNED), files, lambda progress: None, whole=True)
+    for name, role in ROLES.items():
+        (path,) = (folder / name / "runs").glob(f"*/{ARTIFACTS_FILE}")
+        assert same_bits(unpack_arrays(path.read_bytes()), twin.outcomes[role].artifacts), name
+    assert results[BANK]["report"] == json.loads(json.dumps(twin.report))

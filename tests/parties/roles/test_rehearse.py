@@ -1,0 +1,73 @@
+"""The rehearsal of a request on mocks: it fills the manifest, and refuses one that is too wide or too narrow."""
+
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+
+from parties.roles.plan import build_request
+from parties.roles.rehearse import LEAST_FILL, rehearse
+from parties.roles.requesting import MOCK, offers_text, rehearsal_text
+from protocols.errors import GateError, RequestError
+from protocols.program import Progress
+from protocols.request import AnalystEntry, ComputationRequest
+from tests.parties.roles.published import PARAMETERS, offers, plan
+
+ANA = AnalystEntry(name="ana", organisation="Lab", key="a" * 64)
+OFFERS = offers()
+
+
+def _request(**parameters: object) -> ComputationRequest:
+    asked = plan(parameters=PARAMETERS | parameters)
+    return build_request(asked, OFFERS, ANA, now=datetime(2026, 1, 2, tzinfo=UTC), nonce="1" * 32)
+
+
+def test_a_rehearsal_fills_every_line_of_the_manifest() -> None:
+    request, told = _request(), []
+    done = rehearse(request, OFFERS, told.append)
+    lines = {f"{r.kind} {r.sender} -> {r.receiver}" for r in request.manifest}
+    assert set(done.fill) == lines
+    assert all(LEAST_FILL <= share <= 1 for share in done.fill.values())
+    assert done.messages == sum(r.repetitions for r in request.manifest)
+    assert {p.phase for p in told if isinstance(p, Progress)} >= {"align", "fedcvt"}
+    document, text = rehearsal_text(request, done)
+    assert text.startswith(MOCK)
+    assert document["mock"] is True
+
+
+def test_a_rehearsal_gives_the_same_numbers_again_and_says_so_of_another_seed() -> None:
+    request = _request()
+    first, again = (rehearse(request, OFFERS, lambda p: None) for _ in range(2))
+    assert first == again
+    assert rehearse(request, OFFERS, lambda p: None, seed=1).reports != first.reports
+
+
+def test_bounds_wider_than_the_blocks_allow_are_named() -> None:
+    with pytest.raises(
+        RequestError, match=r"the manifest is wider than the computation needs: AloneViews .* 19%"
+    ) as caught:
+        rehearse(_request(max_common=60, max_aligned_train=60), OFFERS, lambda p: None)
+    assert "max_common" in caught.value.remedy
+
+
+def test_a_manifest_that_is_too_narrow_is_refused() -> None:
+    request = _request()
+    narrow = tuple(replace(release, max_bytes=release.max_bytes // 2) for release in request.manifest)
+    with pytest.raises(GateError):
+        rehearse(replace(request, manifest=narrow), OFFERS, lambda p: None)
+    with pytest.raises(GateError):
+        rehearse(replace(request, manifest=request.manifest[:-1]), OFFERS, lambda p: None)
+
+
+def test_offers_are_shown_with_mock_rows() -> None:
+    document, text = offers_text(OFFERS)
+    assert "bank: block customers version 1, 60 rows (rounded up)" in text
+    assert text.count("MOCK rows (nobody's)") == 2
+    assert document["bank/customers"] == {
+        "version": 1,
+        "rows": 60,
+        "columns": ["amount", "town"],
+        "label": "churned",
+        "subject_key": "person",
+        "key_rule": "text@1",
+    }

@@ -1,0 +1,62 @@
+"""The programs in one process: same numbers with the same seed, and no run that names a wrong setting."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.parties.commands.town import PLAN, bad, good, write_files
+
+SETTINGS = PLAN.partition("[parameters]")[2]
+
+
+@pytest.fixture
+def words(tmp_path: Path) -> tuple[object, ...]:
+    """A run on two small files."""
+    bank, shop = write_files(tmp_path)
+    (tmp_path / "settings.toml").write_text(SETTINGS)
+    files = ("--active", bank, "--passive", shop, "--key", "person", "--label", "churned", "--split", "split")
+    return ("simulate", *files, "--settings", tmp_path / "settings.toml")
+
+
+def test_scores_are_shown_with_the_people_behind_them(words: tuple[object, ...]) -> None:
+    said = good(*words)
+    assert "fedcvt" in said.out
+    assert said.out.splitlines()[-1].split()[-1] == "10"
+
+
+def test_json_is_the_reports_alone_and_repeats_with_the_seed(words: tuple[object, ...]) -> None:
+    first, again, other = (json.loads(good(*words, "--json", "--seed", seed).out) for seed in (0, 0, 1))
+    assert first["simulated"] is True
+    assert set(first["reports"]) == {"active", "passive"}
+    assert first == again
+    assert first != other
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("steeps = 4", "unknown parameters: steeps"),
+        ("steps = 'x'", "steps: expected int"),
+        ("steps = 0", "steps must lie"),
+        ("steps =", "settings.toml"),
+        ("encoder = 'magic'", "encoder must be one of"),
+    ],
+)
+def test_a_wrong_setting_is_named(words: tuple[object, ...], text: str, told: str) -> None:
+    Path(str(words[-1])).write_text(text)
+    assert told in bad(*words)
+
+
+@pytest.mark.parametrize("missing", ["--active", "--passive", "--settings"])
+def test_a_missing_file_is_named(words: tuple[object, ...], missing: str, tmp_path: Path) -> None:
+    changed = list(words)
+    changed[changed.index(missing) + 1] = tmp_path / "nowhere.csv"
+    assert "nowhere.csv" in bad(*changed)
+
+
+@pytest.mark.parametrize(("option", "value"), [("--key", "who"), ("--label", "income2"), ("--split", "part")])
+def test_a_missing_column_is_named(words: tuple[object, ...], option: str, value: str) -> None:
+    changed = list(words)
+    changed[changed.index(option) + 1] = value
+    assert f"'{value}'" in bad(*changed)
