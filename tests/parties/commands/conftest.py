@@ -1,4 +1,4 @@
-"""Towns that are shared by the tests of one file; each test asks for its own requests."""
+"""A town that is shared by the tests of one file (one at a time, since it stands for all datasites)."""
 
 from collections.abc import Iterator
 from unittest.mock import patch
@@ -19,11 +19,4 @@ def no_temporary_folder() -> Iterator[None]:
 def town(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Town]:
     """A town whose runs end at once."""
     with running_town(tmp_path_factory.mktemp("town"), "quick") as made:
-        yield made
-
-
-@pytest.fixture(scope="module")
-def slow_town(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Town]:
-    """A town whose runs go on until they are stopped."""
-    with running_town(tmp_path_factory.mktemp("slow-town"), "steps") as made:
         yield made

@@ -1,17 +1,20 @@
 """The whole work of three people by commands, against real supervisors."""
 
 import json
-import sqlite3
 import threading
+import time
 from pathlib import Path
 
 import pytest
 
 from parties.blocks.store import Store
+from parties.control.asking import task_end
 from parties.home.state import open_state
+from parties.roles.owner import add_user
 from parties.roles.reviewing import record
 from protocols.approval import Decision
-from tests.parties.commands.town import Town, bad, good, words_of
+from tests.parties.commands.town import PLAN, Town, bad, fingerprint, good, words_of
+from tests.parties.control.offices import until
 
 
 def test_from_submission_to_result(town: Town) -> None:
@@ -38,12 +41,9 @@ def test_from_submission_to_result(town: Town) -> None:
 
 def test_the_rehearsal_is_marked_and_submits_nothing(town: Town) -> None:
     before = len(town.sites["bank"].submitted())
-    said = good("request", "rehearse", town.plan, "-s", town.ana).out
-    assert "MOCK: every number below is about nobody" in said
-    assert "of the bound used" in said
-    document = good("request", "rehearse", town.plan, "--json", "-s", town.ana)
-    assert document.document["mock"] is True
-    assert "rehearsal" in document.err, "progress goes to standard error"
+    said = good("request", "rehearse", town.plan, "--json", "-s", town.ana)
+    assert said.document["mock"] is True
+    assert "rehearsal" in said.err, "progress goes to standard error"
     assert len(town.sites["bank"].submitted()) == before
 
 
@@ -59,11 +59,18 @@ def test_a_submission_shows_the_request_and_its_digest(town: Town) -> None:
     assert good("review", "show", digest, "--json", "-s", town.bank).document["digest"] == digest
 
 
+@pytest.fixture(scope="module")
+def finished(town: Town) -> str:
+    """A request whose only run is done."""
+    digest = town.approved()
+    good("request", "start", digest, "--watch", "-s", town.ana)
+    return digest
+
+
 @pytest.mark.parametrize(
     "words",
     [
         ("request", "status", "{digest}", "-s", "{ana}"),
-        ("request", "start", "{digest}", "--watch", "-s", "{ana}"),
         ("request", "result", "{digest}", "-s", "{ana}"),
         ("audit", "verify", "-s", "{bank}"),
         ("audit", "show", "-s", "{bank}"),
@@ -76,11 +83,10 @@ def test_a_submission_shows_the_request_and_its_digest(town: Town) -> None:
     ],
     ids=lambda words: " ".join(words[:2]),
 )
-def test_json_is_one_document_on_standard_output_and_nothing_else(town: Town, words: tuple[str, ...]) -> None:
-    digest = town.approved()
-    if words[1] == "result":
-        good("request", "start", digest, "--watch", "-s", town.ana)
-    places = {"digest": digest, "ana": town.ana, "bank": town.bank}
+def test_json_is_one_document_on_standard_output_and_nothing_else(
+    town: Town, finished: str, words: tuple[str, ...]
+) -> None:
+    places = {"digest": finished, "ana": town.ana, "bank": town.bank}
     said = good(*(word.format(**places) for word in words), "--json")
     assert json.loads(said.out), said
     assert said.out.startswith("{")
@@ -185,37 +191,6 @@ def test_a_party_that_is_down_is_named_and_the_others_are_shown(town: Town) -> N
         town.down.clear()
 
 
-def test_running_cancelled_and_their_next_steps(slow_town: Town) -> None:
-    town = slow_town
-    digest = town.approved()
-    assert "the request is APPROVED there" in bad("request", "cancel", digest, "-s", town.ana)
-    said = good("request", "start", digest, "-s", town.ana).out
-    assert "RUNNING" in said
-    assert "--watch" in said
-    assert "a run is under way at bank" in bad("request", "start", digest, "-s", town.ana)
-    assert "the request is RUNNING there" in bad("request", "result", digest, "-s", town.ana)
-    facts = good("request", "status", digest, "--json", "-s", town.ana).document["parties"]
-    assert "bytes" not in json.dumps(facts)
-    assert good("request", "cancel", digest, "-s", town.ana).out == "bank: CANCELLED\nshop: CANCELLED\n"
-    assert town.states(digest) == {"bank": "CANCELLED", "shop": "CANCELLED"}
-
-
-def test_an_interrupted_run_says_how_it_goes_on(slow_town: Town) -> None:
-    town = slow_town
-    digest = town.approved()
-    good("request", "start", digest, "-s", town.ana)
-    for state in (town.bank, town.shop):  # as a supervisor's restart leaves it
-        _interrupt(open_state(state, test_mode=True).ledger_path, digest)
-    said = good("request", "status", digest, "-s", town.ana).out
-    assert "INTERRUPTED" in said
-    assert f"next: fedaccord request start {digest[:12]} goes on from the last checkpoint" in said
-
-
-def _interrupt(ledger: Path, digest: str) -> None:
-    with sqlite3.connect(ledger) as database:
-        database.execute("UPDATE requests SET state = 'INTERRUPTED' WHERE digest = ?", (digest,))
-
-
 def test_a_replaced_block_is_published_at_once(town: Town) -> None:
     file = town.folder / "bank.csv"
     words = (
@@ -236,3 +211,70 @@ def test_a_replaced_block_is_published_at_once(town: Town) -> None:
     assert "version 2" in good(*words, "--replace", "-s", town.bank).out
     assert Store(open_state(town.bank, test_mode=True).blocks).describe("spare").version == 2
     assert "bank: block spare version" in good("datasite", "show", "-s", town.ana).out
+
+
+def _account(town: Town, name: str, folder: Path) -> tuple[object, ...]:
+    """Words that open an account for another analyst."""
+    good("init", folder / name, "--analyst", "--name", name, "--organisation", "Another Lab")
+    told = ("--fingerprint", fingerprint(folder / name), "--email", f"{name}@lab.example.org")
+    return (
+        "user",
+        "add",
+        folder / name / "card.json",
+        *told,
+        "--out",
+        folder / "login.json",
+        "-s",
+        town.bank,
+    )
+
+
+def test_an_account_that_syft_refuses_is_told(town: Town, tmp_path: Path) -> None:
+    town.clerks["bank"].fails["add_user"] = "the address belongs to another account"
+    try:
+        said = bad(*_account(town, "bob", tmp_path))
+    finally:
+        town.clerks["bank"].fails.clear()
+    assert "syft refused the account bob@lab.example.org: the address belongs to another account" in said
+
+
+def test_the_login_is_private_and_one_account_is_enough(town: Town, tmp_path: Path) -> None:
+    words = _account(town, "eve", tmp_path)
+    assert "account eve@lab.example.org is open" in good(*words).out
+    login = json.loads((tmp_path / "login.json").read_text())
+    assert (login["party"], login["url"]) == ("bank", "http://127.0.0.1:18431")
+    assert (tmp_path / "login.json").stat().st_mode & 0o777 == 0o600
+    assert "has an account already" in bad(*words)
+    assert json.loads((tmp_path / "login.json").read_text()) == login, "the only copy of the password stays"
+
+
+def test_an_account_may_wait_for_the_syft_server(town: Town, tmp_path: Path) -> None:
+    card, told = tmp_path / "zoe" / "card.json", _account(town, "zoe", tmp_path)[4]
+    town.clerks["bank"].at_work.clear()
+    time.sleep(0.2)
+    state = open_state(town.bank, test_mode=True)
+    said = add_user(state, card, str(told), "zoe@lab.example.org", tmp_path / "login.json")
+    town.clerks["bank"].at_work.set()
+    assert "opens as soon as the syft server is up" in said
+    assert task_end(state.folder, "add_user", "zoe@lab.example.org", 10) == ("done", "")
+
+
+def test_a_request_of_an_analyst_without_an_account_is_denied_with_the_reason(town: Town) -> None:
+    (town.bank / "users.json").rename(town.bank / "users.away")
+    try:
+        digest = town.submit()
+        until(lambda: town.states(digest)["bank"], lambda state: state == "DENIED")
+    finally:
+        (town.bank / "users.away").rename(town.bank / "users.json")
+    said = good("request", "status", digest, "-s", town.ana).out
+    assert "request: the request isn't known there, or isn't yours" in said
+
+
+def test_the_last_approved_request_is_what_a_new_one_is_compared_with(town: Town) -> None:
+    before = town.approved()
+    plan = town.folder / "changed.toml"
+    plan.write_text(PLAN.replace("steps = 4", "steps = 6"))
+    said = good("request", "submit", plan, "--skip-rehearsal", "--json", "-s", town.ana)
+    page = good("review", "show", str(said.document["digest"]), "-s", town.bank).out
+    assert f"compared with {before[:12]}" in page
+    assert "parameters[steps]: 4 -> 6" in page

@@ -258,6 +258,8 @@ def running_town(folder: Path, behaviour: str) -> Iterator[Town]:
     plan.write_text(PLAN)
     with ExitStack() as stack:
         stack.callback(os.umask, os.umask(0o077))  # as `serve` does
+        stack.enter_context(patch("parties.roles.requesting.FIRST_PAUSE", 0.1))
+        stack.enter_context(patch("parties.roles.requesting.APPROVAL_LOOKS", 60))
         town = Town(folder, bank, shop, ana, plan, {}, {})
         for path in (bank, shop):
             _open(town, open_state(path, test_mode=True), behaviour, stack)
