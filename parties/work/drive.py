@@ -189,9 +189,11 @@ class _Drive(Generic[R]):
         data = wire.encode(message)
         self._driver.gate.outbound(to, message, len(data))
         self._use()
-        link.send(data)
         traffic = self._driver.traffic
-        traffic.sent[to].add(data)
+        traffic.sent[to].add(
+            data
+        )  # before it leaves: a stop while it does must not leave it out of the count
+        link.send(data)
         traffic.sent[to].transcript.settle()
         traffic.received[to].transcript.settle()
 
