@@ -4,6 +4,7 @@ import os
 from collections.abc import Iterator, Mapping
 
 import pytest
+import torch
 
 from parties import catalog
 from parties.roles.simulating import read_data, simulate_run
@@ -45,6 +46,8 @@ def long_twin(lab: Lab) -> Mapping[str, Outcome]:
 
 
 def twin(lab: Lab, request: ComputationRequest) -> Mapping[str, Outcome]:
+    """The outcomes by role of the request's programs in this process, with one thread as in a worker."""
+    torch.set_num_threads(1)
     data = {ROLES[name]: read_data(lab.files[name], spec) for name, spec in specs().items()}
     computation = catalog.CATALOG[request.computation]
     return simulate_run(computation, request, data, _silent, private_seed=SEED)

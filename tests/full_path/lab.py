@@ -50,6 +50,8 @@ BLOCK, SPARE = "customers", "spare"
 EMAIL = "ana@lab.example.org"
 SEED = 3
 """Both parties' private seeds are injected from it, so that a twin in one process can be compared."""
+POLL = 0.15
+"""Seconds between two looks: each is a transaction of the ledger that is looked at."""
 ENDS = frozenset({"DONE", "FAILED", "INTERRUPTED", "CANCELLED", "REVOKED"})
 SHORT: Mapping[str, str | int | float | bool] = {
     "d": 4,
@@ -311,7 +313,7 @@ def until(look: Callable[[], T], good: Callable[[T], bool], seconds: float = 30.
         if good(value):
             return value
         assert time.monotonic() < end, value
-        time.sleep(0.05)
+        time.sleep(POLL)
 
 
 def specs() -> dict[str, BlockSpec]:
