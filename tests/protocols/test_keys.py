@@ -24,6 +24,7 @@ from protocols.keys import (
     generate_key,
     link_certificate,
     load_key,
+    needs_passphrase,
     public_hex,
     save_key,
     sign,
@@ -403,3 +404,12 @@ def test_a_pinned_peer_cannot_vouch_for_others(tmp_path: Path):
     other = issued_by(*shop)
     with pytest.raises(ssl.SSLError):
         shake_hands(server, context(ssl.PROTOCOL_TLS_CLIENT, tmp_path / "other", other, bank[1]))
+
+
+@pytest.mark.parametrize("passphrase", [None, b"open"])
+def test_a_key_file_says_whether_it_needs_a_passphrase(tmp_path, passphrase):
+    save_key(tmp_path / "key.pem", generate_key(), passphrase)
+    assert needs_passphrase(tmp_path / "key.pem") is (passphrase is not None)
+    (tmp_path / "key.pem").chmod(0o644)
+    with pytest.raises(KeyFileError, match="0644"):
+        needs_passphrase(tmp_path / "key.pem")

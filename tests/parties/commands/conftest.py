@@ -8,7 +8,7 @@ import pytest
 from tests.parties.commands.town import Town, running_town
 
 
-@pytest.fixture(autouse=True, scope="session")
+@pytest.fixture(autouse=True, scope="module")
 def no_temporary_folder() -> Iterator[None]:
     """The warning about state folders in the temporary folder would be right, and in every test's way."""
     with patch("parties.home.state._warnings", lambda folder: ()):
