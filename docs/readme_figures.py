@@ -23,8 +23,8 @@ def table(result: dict[str, object]) -> str:
     assert isinstance(auc, dict)
     assert isinstance(accuracy, dict)
     lines = [
-        f"`fedaccord demo --seeds {result['seeds']}`: {result['aligned']} aligned training people, the same 9,768 test people "
-        "for every seed, mean and standard deviation over the seeds (which deal out the training people):",
+        f"`fedaccord demo --seeds {result['seeds']}`: {result['aligned']} aligned training people, the same "
+        "9,768 test people for every seed, mean and standard deviation over the seeds (which deal out the training people):",
         "",
         "| method | test AUC | accuracy |",
         "|---|---|---|",
@@ -37,8 +37,8 @@ def table(result: dict[str, object]) -> str:
     traffic = ", ".join(f"{sent[party] / 1e6:.1f} MB from the {party}" for party in sorted(sent))
     lines += [
         "",
-        f"In the governed run, {pseudo['accepted']:,} of {pseudo['candidates']:,} retailer-only people got a pseudo label, "
-        f"{pseudo['accuracy']:.1%} of them the right one; {traffic} crossed the link.",
+        f"In the governed run, {pseudo['accepted']:,} of {pseudo['candidates']:,} retailer-only people got "
+        f"a pseudo label, {pseudo['accuracy']:.1%} of them the right one; {traffic} crossed the link.",
     ]
     return "\n".join(lines)
 

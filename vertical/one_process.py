@@ -1,7 +1,7 @@
 """A whole FedCVT run for somebody who holds both parties' data: research, benchmarks, the demo's repetitions.
 
-The two programs run from the alignment on; who is common is found by comparing keys in clear, which gives the order that
-the private intersection would. So the outcomes are, bit for bit, those of the same run between two parties.
+The two programs run from the alignment on; who is common is found by comparing keys in clear, which gives the order
+that the private intersection would. So the outcomes are, bit for bit, those of the same run between two parties.
 """
 
 from __future__ import annotations
