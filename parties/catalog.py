@@ -25,9 +25,18 @@ Parameters: TypeAlias = tuple[tuple[str, str | int | float | bool], ...]
 Resume: TypeAlias = Mapping[str, NDArray[np.generic]] | None
 """The state of a checkpoint that a program goes on from, or None: from the beginning."""
 ROOT = Path(__file__).resolve().parent.parent
-# What decides what a run computes and what leaves: an edit of it voids approvals; one of the CLI doesn't.
+# All that a worker can import of ours, and so what decides what leaves: an edit of it voids approvals; one of the CLI
+# doesn't.
 DIGESTED_FOLDERS = ("protocols", "vertical", "horizontal", "parties/blocks", "parties/links", "parties/work")
-DIGESTED_FILES = ("parties/catalog.py",)
+DIGESTED_FILES = (
+    "parties/__init__.py",
+    "parties/catalog.py",
+    "parties/control/__init__.py",
+    "parties/control/socket.py",
+    "parties/home/__init__.py",
+    "parties/home/cards.py",
+    "parties/home/private_files.py",
+)
 
 
 class Settings(Protocol):

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from parties.catalog import DIGESTED_FILES, DIGESTED_FOLDERS
+
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("protocols", "vertical", "horizontal", "parties")
 STANDARD = frozenset(sys.stdlib_module_names)
@@ -98,6 +100,22 @@ def test_no_exception_is_swallowed() -> None:
         if isinstance(node, ast.ExceptHandler) and [type(b) for b in node.body] == [ast.Pass]
     ]
     assert silent == []
+
+
+def test_the_code_digest_covers_all_that_a_worker_imports() -> None:
+    program = (
+        "import sys, parties.work.worker, parties.blocks.store, parties.catalog as catalog\n"
+        "[c.kinds() for c in catalog.CATALOG.values()]\n"
+        "print(*[m.__file__ for n, m in sys.modules.items() if n.split('.')[0] in "
+        f"{PACKAGES!r} and m.__file__], sep='\\n')"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    loaded = {Path(line).relative_to(ROOT).as_posix() for line in done.stdout.split()}
+    assert {"parties/work/worker.py", "parties/blocks/store.py", "parties/control/socket.py"} <= loaded
+    folders = tuple(f"{folder}/" for folder in DIGESTED_FOLDERS)
+    assert {name for name in loaded if not name.startswith(folders)} <= set(DIGESTED_FILES)
 
 
 @pytest.mark.parametrize("module", ["vertical", "horizontal", "protocols", "parties.cli"])
