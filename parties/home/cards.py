@@ -12,8 +12,8 @@ from pathlib import Path
 from cryptography import x509
 
 from parties.home.private_files import make_private_folder, write_private
-from protocols.errors import RosterError
-from protocols.keys import fingerprint
+from protocols.errors import KeyFileError, RosterError
+from protocols.keys import certificate_fingerprint, fingerprint
 from protocols.request import ComputationRequest, PartyEntry
 
 NAME = re.compile(r"[a-z][a-z0-9-]{0,61}[a-z0-9]\Z")
@@ -86,8 +86,12 @@ def _check_certificate(name: str, pem: str) -> None:
         certificate = x509.load_pem_x509_certificate(pem.encode())
     except ValueError as error:
         raise RosterError(f"card of {name}: link_certificate is not a PEM certificate") from error
-    if pem.count("BEGIN CERTIFICATE") != 1 or certificate.issuer != certificate.subject:
-        raise RosterError(f"card of {name}: link_certificate must be exactly one self-signed certificate")
+    try:
+        certificate_fingerprint(pem)
+    except KeyFileError as error:
+        raise RosterError(f"card of {name}: {error}") from error
+    if certificate.issuer != certificate.subject:
+        raise RosterError(f"card of {name}: link_certificate must be self-signed")
 
 
 def card_text(card: PartyCard) -> str:
