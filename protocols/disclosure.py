@@ -3,14 +3,17 @@
 k is the smallest number of *people* (not rows or steps) that a released number may stand on. How a report
 says it, by names:
 
-- `people` in a group (a dict) is the number of people behind the group's numbers; groups inside inherit it. A
-metric without it is suppressed: an unknown number of people could be one. - any other whole number is a count
-of people. It is suppressed below k, and where the rest of the group's people is 1 to k - 1. - `classes` is
-the group's people by class, suppressed by the complement rule; a class of 1 to k - 1 people suppresses the
-group's metrics too, since an accuracy or a majority rate tells that class's size. - a fraction is a metric,
-released rounded. - `values` with `people_per_value` (one number or a list) is a curve, released as means over
-bins of at least k people. - `settings` holds what the request says already; it is passed on as it is, and so
-are texts, truth values and None.
+- `people` in a group (a dict) is the number of people behind the group's numbers; groups inside inherit it.
+  A metric without it is suppressed: an unknown number of people could be one.
+- any other whole number is a count of people. It is suppressed below k, and where the rest of the group's
+  people is 1 to k - 1; that needs `people` in its group.
+- `classes` is the group's people by class, suppressed by the complement rule; a class of 1 to k - 1 people
+  suppresses the group's metrics too, since an accuracy or a majority rate tells that class's size.
+- a fraction is a metric, released rounded.
+- `values` with `people_per_value` (one number or a list) is a curve, released as means over bins of at least
+  k people.
+- `settings` holds what the request says already; it is passed on as it is, and so are texts, truth values
+  and None.
 
 A suppressed number becomes {"suppressed": ..., "reason": ...}. Nothing else is released: a list of numbers is
 no metric. The rules follow statistical disclosure control for outputs (minimum group, secondary suppression,

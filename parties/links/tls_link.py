@@ -65,7 +65,7 @@ class TlsLink:
         _notice_dead_hosts(connection)
         self._lock = (
             threading.Lock()
-        )  # guards all below; held for single calls into OpenSSL, never while waiting
+        )  # guards all below; held for single calls into OpenSSL and, at most 1.5 s, by the last hang-up
         self._outgoing: deque[tuple[memoryview, bool]] = deque()
         self._reader = FrameReader(peer, limit=terms.message_limit)
         self._unread: deque[bytes] = deque()

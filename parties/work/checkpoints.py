@@ -41,7 +41,8 @@ class Checkpoints:
         """State of the program and messages used for each release at that step; StateError when the file is damaged.
 
         What was sent after the checkpoint and is sent again is the same bytes, from the same seeds, so it isn't counted
-        twice; the audit log has both attempts.
+        twice; the audit log has both attempts. The intersection comes before the first checkpoint: an attempt that
+        begins again blinds the same keys anew.
         """
         try:
             arrays = wire.unpack_arrays(self._path(step).read_bytes())
