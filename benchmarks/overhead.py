@@ -14,8 +14,11 @@ to the last step, so neither start, alignment nor evaluation, but refreshes of t
 the audit log and the progress file. `ratio` is the median over the repeats of governed / local, each pair measured one
 right after the other, the order alternating. `cpu_ratio` compares the processor time, both workers' together: on a busy
 machine it is the steadier of the two, but it knows nothing of waiting, nor of what both parties do at the same time.
-A run whose model differs from the others' in one bit, or whose losses differ from the plain ones, ends the benchmark: it
-would compare different things.
+`quiet_ratio` compares the quickest quarter of the intervals of 20 steps, of the least disturbed run of each way: what a
+machine without other work would show, though mostly without checkpoints and log entries.
+
+A run whose model differs from the others' in one bit, or whose losses differ from the plain ones, ends the benchmark:
+it would compare different things.
 
 `reference` in the JSON has the same numbers for a heavier setting: d 96, 256 aligned, 512 + 512 alone, pool 5000.
 """
@@ -32,6 +35,7 @@ import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import pairwise
 from pathlib import Path
 
 from benchmarks.timed_runs import MODEL_FILE, REQUEST_FILE, STORES_FILE, Point, read_times
@@ -91,13 +95,16 @@ REFERENCE = Setting(d=96, aligned=256, alone=512, pool=5000, steps=80, repeats=3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pair:
-    """One repeat: milliseconds (cpu_: of processor time) per step of each way; bytes per step, both directions."""
+    """One repeat: milliseconds per step of each way, see `steady` and `quiet`; bytes per step, both directions."""
 
     governed: float
     local: float
     plain: float
     cpu_governed: float
     cpu_local: float
+    quiet_governed: float
+    quiet_local: float
+    quiet_plain: float
     bytes_per_step: float
 
 
@@ -120,6 +127,17 @@ def steady(points: Sequence[Point], *, cpu: bool = False) -> float:
     return 1000 * (end[column] - start[column]) / (end[0] - start[0])
 
 
+def quiet(points: Sequence[Point]) -> float:
+    """Milliseconds per step in the quickest quarter of the intervals between points, after a quarter of the steps."""
+    start = points[-1][0] / 4
+    each = [
+        1000 * (later[1] - point[1]) / (later[0] - point[0])
+        for point, later in pairwise(points)
+        if point[0] > start
+    ]
+    return sorted(each)[len(each) // 4]
+
+
 def _pair(sites: Sites, folder: Path, config: FedCVTConfig, number: int) -> Pair:
     if number % 2 == 0:
         one, workers = _local(sites, folder / f"local-{number}"), sites.run()
@@ -134,6 +152,9 @@ def _pair(sites: Sites, folder: Path, config: FedCVTConfig, number: int) -> Pair
         plain=steady(local["plain"]),
         cpu_governed=sum(steady(points, cpu=True) for points in governed.values()),
         cpu_local=steady(local["local"], cpu=True),
+        quiet_governed=quiet(governed["active"]),
+        quiet_local=quiet(local["local"]),
+        quiet_plain=quiet(local["plain"]),
         bytes_per_step=_bytes_per_step(workers["active"], config),
     )
     print(
@@ -165,10 +186,17 @@ def _bytes_per_step(run: Path, config: FedCVTConfig) -> float:
 
 def _summary(setting: Setting, pairs: Sequence[Pair]) -> Json:
     ratios = [pair.governed / pair.local for pair in pairs]
+    least = {
+        "governed": min(pair.quiet_governed for pair in pairs),
+        "local": min(pair.quiet_local for pair in pairs),
+        "plain": min(pair.quiet_plain for pair in pairs),
+    }
     return {
         "ratio": round(statistics.median(ratios), 4),
         "ratio_spread": [round(min(ratios), 4), round(max(ratios), 4)],
         "cpu_ratio": round(statistics.median(pair.cpu_governed / pair.cpu_local for pair in pairs), 4),
+        "quiet_ratio": round(least["governed"] / least["local"], 4),
+        "quiet_ms_per_step": {way: round(value, 4) for way, value in least.items()},
         "ms_per_step_local": round(statistics.median(pair.local for pair in pairs), 4),
         "ms_per_step_governed": round(statistics.median(pair.governed for pair in pairs), 4),
         "ms_per_step_plain": round(statistics.median(pair.plain for pair in pairs), 4),
@@ -200,6 +228,8 @@ def _text(name: str, result: Mapping[str, object]) -> str:
         "ratio",
         "ratio_spread",
         "cpu_ratio",
+        "quiet_ratio",
+        "quiet_ms_per_step",
         "ms_per_step_local",
         "ms_per_step_governed",
         "ms_per_step_plain",

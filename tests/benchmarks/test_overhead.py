@@ -5,12 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.overhead import main, steady
+from benchmarks.overhead import main, quiet, steady
 
 KEYS = {
     "ratio",
     "ratio_spread",
     "cpu_ratio",
+    "quiet_ratio",
+    "quiet_ms_per_step",
     "ms_per_step_local",
     "ms_per_step_governed",
     "ms_per_step_plain",
@@ -31,6 +33,14 @@ def test_the_steady_part_is_what_follows_the_first_quarter():
     assert steady(points, cpu=True) == pytest.approx(4.0)
 
 
+def test_the_quiet_part_leaves_disturbed_intervals_out():
+    # Intervals of 20 steps that take 400 ms, 200, 1000, 220 and 300; those of a point in the first 101 / 4 steps don't
+    # count, so 1000, 220 and 300 are left, whose quickest quarter is 220: 11 ms a step.
+    ends = [0.0, 0.4, 0.6, 1.6, 1.82, 2.12]
+    points = [(1 + 20 * number, end, 0.0) for number, end in enumerate(ends)]
+    assert quiet(points) == pytest.approx(11.0)
+
+
 @pytest.mark.slow
 def test_a_tiny_run_gives_every_number(tmp_path: Path, capfd: pytest.CaptureFixture[str]):
     file = tmp_path / "overhead.json"
@@ -43,6 +53,8 @@ def test_a_tiny_run_gives_every_number(tmp_path: Path, capfd: pytest.CaptureFixt
     assert len(found["repeats"]) == 2
     for name in ("ratio", "cpu_ratio", "ms_per_step_local", "ms_per_step_governed", "ms_per_step_plain"):
         assert found[name] > 0
+    assert found["quiet_ratio"] > 0
+    assert found["quiet_ms_per_step"].keys() == {"governed", "local", "plain"}
     low, high = found["ratio_spread"]
     assert low <= found["ratio"] <= high
     # Views and gradients of 24 + 16 rows of 8 floats, and 24 x 8 + 32 x 4 floats every 20 steps; headers come on top.
