@@ -6,11 +6,10 @@ is given back. An INTERRUPTED run (or one that failed for the peer's sake) is ta
 """
 
 import sqlite3
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 
+from parties.control.database import transaction
 from parties.control.run_state import ENDED, RequestRow, Reservation, RunState
 from protocols.errors import NotApprovedError, RequestError, RevokedRun, RunsUsedError, StateError
 
@@ -34,33 +33,16 @@ class Ledger:
     def __init__(self, path: Path) -> None:
         self._path = path
         path.touch(mode=0o600, exist_ok=True)
-        with self._transaction() as database:
+        with transaction(self._path) as database:
             for statement in SCHEMA.split(";")[:-1]:
                 database.execute(statement)
-
-    @contextmanager
-    def _transaction(self) -> Iterator[sqlite3.Connection]:
-        database = sqlite3.connect(self._path, timeout=30, isolation_level=None)
-        try:
-            database.row_factory = sqlite3.Row
-            database.execute("PRAGMA synchronous=FULL")
-            database.execute("PRAGMA foreign_keys=ON")
-            database.execute("BEGIN IMMEDIATE")
-            try:
-                yield database
-            except BaseException:
-                database.execute("ROLLBACK")
-                raise
-            database.execute("COMMIT")
-        finally:
-            database.close()
 
     def bind(self, digest: str, *, caller: str, analyst: str, allowed: int, now: datetime) -> bool:
         """Registers a request as PENDING and binds it to its caller; False when it is bound to him already.
 
         Raises RequestError when the digest belongs to another caller.
         """
-        with self._transaction() as database:
+        with transaction(self._path) as database:
             row = database.execute("SELECT caller FROM requests WHERE digest = ?", (digest,)).fetchone()
             if row is not None:
                 if row["caller"] != caller:
@@ -74,7 +56,7 @@ class Ledger:
 
     def approve(self, digest: str, now: datetime) -> None:
         """PENDING becomes APPROVED; StateError from any other state."""
-        with self._transaction() as database:
+        with transaction(self._path) as database:
             row = _request(database, digest)
             if row.state is not RunState.PENDING:
                 raise StateError(f"request {digest[:12]} is {row.state}, only a pending one can be approved")
@@ -82,7 +64,7 @@ class Ledger:
 
     def note(self, digest: str, reason: str, now: datetime) -> None:
         """Keeps the request PENDING, with a reason why it wasn't approved (a denial that may be thought over)."""
-        with self._transaction() as database:
+        with transaction(self._path) as database:
             row = _request(database, digest)
             if row.state is not RunState.PENDING:
                 raise StateError(f"request {digest[:12]} is {row.state}, no longer pending")
@@ -90,7 +72,7 @@ class Ledger:
 
     def revoke(self, digest: str, reason: str, now: datetime) -> bool:
         """The request ends for good, whatever its state; True when one of its runs is RUNNING and must be stopped."""
-        with self._transaction() as database:
+        with transaction(self._path) as database:
             row = _request(database, digest)
             _set_request(database, digest, RunState.REVOKED, reason, now)
             return row.state is RunState.RUNNING
@@ -100,7 +82,7 @@ class Ledger:
 
         Raises NotApprovedError, RevokedRun, StateError (running already) or RunsUsedError ("used 1 of 1").
         """
-        with self._transaction() as database:
+        with transaction(self._path) as database:
             row = _request(database, digest)
             _check_startable(row)
             last = database.execute(
@@ -125,7 +107,7 @@ class Ledger:
 
     def check_startable(self, digest: str) -> RequestRow:
         """The request, when `reserve` would find a run for it now; raises like `reserve`, changes nothing."""
-        with self._transaction() as database:
+        with transaction(self._path) as database:
             row = _request(database, digest)
             _check_startable(row)
             last = database.execute(
@@ -137,7 +119,7 @@ class Ledger:
 
     def commit(self, digest: str, run: int, now: datetime) -> None:
         """The run counts as used from now on, durably; StateError unless it is RUNNING."""
-        with self._transaction() as database:
+        with transaction(self._path) as database:
             done = database.execute(
                 "UPDATE runs SET committed = 1, changed = ? WHERE digest = ? AND run = ? AND state = ?",
                 (now.isoformat(), digest, run, RunState.RUNNING),
@@ -154,7 +136,7 @@ class Ledger:
         """
         if state not in ENDED:
             raise StateError(f"{state} is not an end")
-        with self._transaction() as database:
+        with transaction(self._path) as database:
             row = _request(database, digest)
             state = RunState.REVOKED if row.state is RunState.REVOKED else state
             database.execute(
@@ -168,18 +150,18 @@ class Ledger:
 
     def find(self, digest: str) -> RequestRow:
         """The request; RequestError when nobody submitted it here."""
-        with self._transaction() as database:
+        with transaction(self._path) as database:
             return _request(database, digest)
 
     def all(self) -> tuple[RequestRow, ...]:
         """All requests, the newest change last."""
-        with self._transaction() as database:
+        with transaction(self._path) as database:
             rows = database.execute("SELECT digest FROM requests ORDER BY changed, digest").fetchall()
             return tuple(_request(database, row["digest"]) for row in rows)
 
     def running(self) -> tuple[tuple[str, int], ...]:
         """Digest and number of every run that the ledger believes to be RUNNING."""
-        with self._transaction() as database:
+        with transaction(self._path) as database:
             rows = database.execute(
                 "SELECT digest, run FROM runs WHERE state = ?", (RunState.RUNNING,)
             ).fetchall()

@@ -5,14 +5,13 @@ steward's work is therefore written to be repeatable. Details (a first password)
 """
 
 import json
-import sqlite3
 import threading
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from parties.control.database import transaction
 from protocols.errors import RequestError
 
 SCHEMA = """CREATE TABLE IF NOT EXISTS tasks (
@@ -40,29 +39,14 @@ class TaskQueue:
         self._path = path
         self._given: dict[int, float] = {}
         self._news = threading.Condition()
-        with self._transaction() as database:
+        with transaction(self._path) as database:
             database.execute(SCHEMA)
-
-    @contextmanager
-    def _transaction(self) -> Iterator[sqlite3.Connection]:
-        database = sqlite3.connect(self._path, timeout=30, isolation_level=None)
-        try:
-            database.execute("PRAGMA synchronous=FULL")
-            database.execute("BEGIN IMMEDIATE")
-            try:
-                yield database
-            except BaseException:
-                database.execute("ROLLBACK")
-                raise
-            database.execute("COMMIT")
-        finally:
-            database.close()
 
     def put(self, kind: str, details: Mapping[str, str]) -> int:
         """Queues a task durably and gives back its id; RequestError for an unknown kind."""
         if kind not in KINDS:
             raise RequestError(f"a steward task is one of {', '.join(KINDS)}")
-        with self._transaction() as database:
+        with transaction(self._path) as database:
             row = database.execute(
                 "INSERT INTO tasks (kind, details, state, problems) VALUES (?, ?, 'queued', '')",
                 (kind, json.dumps(dict(details), sort_keys=True)),
@@ -86,7 +70,7 @@ class TaskQueue:
                 self._news.wait(min(left, 0.5))
 
     def _oldest(self) -> Task | None:
-        with self._transaction() as database:
+        with transaction(self._path) as database:
             rows = database.execute(
                 "SELECT id, kind, details FROM tasks WHERE state = 'queued' ORDER BY id"
             ).fetchall()
@@ -98,7 +82,7 @@ class TaskQueue:
 
     def done(self, identity: int, ok: bool, problems: str) -> Task:
         """Marks the end of a task and wipes its details; gives back the task as it was, RequestError if unknown."""
-        with self._transaction() as database:
+        with transaction(self._path) as database:
             row = database.execute(
                 "SELECT kind, details FROM tasks WHERE id = ? AND state = 'queued'", (identity,)
             ).fetchone()
@@ -119,7 +103,7 @@ class TaskQueue:
         """
         if kind not in KINDS:
             raise RequestError(f"a steward task is one of {', '.join(KINDS)}")
-        with self._transaction() as database:
+        with transaction(self._path) as database:
             rows = database.execute(
                 "SELECT details, state, problems FROM tasks WHERE kind = ? ORDER BY id DESC", (kind,)
             ).fetchall()
@@ -130,7 +114,7 @@ class TaskQueue:
 
     def problems(self, digest: str) -> tuple[str, ...]:
         """What the steward reported for the newest failed task of a request; empty when there is none."""
-        with self._transaction() as database:
+        with transaction(self._path) as database:
             rows = database.execute("SELECT kind, details, state, problems FROM tasks ORDER BY id").fetchall()
         newest: dict[str, tuple[str, str]] = {}
         for kind, details, state, problems in rows:

@@ -33,7 +33,7 @@ class Accounts:
         return {name: str(email) for name, email in read_json(path).items()} if path.exists() else {}
 
     def add(self, name: str, email: str) -> str:
-        """Opens an account for an analyst of the address book and gives back its first password, which isn't kept."""
+        """Opens an account for an analyst of the address book and gives back its password, kept until syft has it."""
         card = self._state.address_book().find(name, "analyst")
         accounts = self.all()
         if name in accounts or email in accounts.values():
