@@ -180,8 +180,9 @@ class Reception:
         self._journal.ok(
             AuditEvent.COUNTERSIGNED, self._journal.itself, f"request {digest}", policy=policy.version
         )
-        self._ledger.approve(digest, self._now())
+        # The task first: after a crash in between people can approve again, but nobody would queue a lost task.
         self._tasks.put("approve", {"digest": digest, "caller": row.caller})
+        self._ledger.approve(digest, self._now())
 
     def _withdraw(self, decision: PersonDecision) -> None:
         """A denial of a pending request can be thought over; everything else ends the request for good."""

@@ -122,7 +122,7 @@ class Runner:
         reservation: Reservation,
         actor: Actor,
     ) -> None:
-        """Logs, prepares and spawns a reserved run; when any of it fails, the run is given back."""
+        """Logs, prepares and spawns a reserved run; when any of it fails, the run is given back, or stays resumable."""
         run, target = reservation.run, f"request {digest}"
         folder = run_folder(self._state.runs, digest, run)
         try:
@@ -139,10 +139,9 @@ class Runner:
                 self._journal.ok(AuditEvent.PRIVATE_SEED_INJECTED, self._journal.itself, target, run=run)
             self._workers.spawn(digest, run, folder)
         except (OSError, FedaccordError) as error:
-            self._ledger.finish(digest, run, RunState.FAILED, to_wire(error), self._now(), committed=False)
-            self._journal.failed(
-                AuditEvent.RUN_FAILED, self._journal.itself, target, run=run, reason=to_wire(error)
-            )
+            end = RunState.INTERRUPTED if reservation.resumed else RunState.FAILED
+            self._ledger.finish(digest, run, end, to_wire(error), self._now(), committed=False)
+            self._journal.failed(EVENTS[end], self._journal.itself, target, run=run, reason=to_wire(error))
             raise StateError(f"the worker of run {run} could not be started: {error}") from error
 
     def _spec(self, digest: str, run: int, approvals: tuple[PartyApproval, ...], role: str) -> RunSpec:
