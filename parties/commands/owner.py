@@ -145,14 +145,14 @@ def person_add(
     ask_passphrase: AskPassphrase = False,
 ) -> None:
     """Add a person who may approve, with a key of their own."""
-    from parties.home.people import create_person
+    from parties.roles.owner import add_person
 
     here = party(state)
-    added = create_person(
-        here.folder,
+    added = add_person(
+        here,
         name=name,
         role=role,
-        organisation=organisation or here.organisation,
+        organisation=organisation,
         passphrase=new_passphrase(passphrase_file, ask_passphrase),
     )
     typer.echo(

@@ -1,4 +1,4 @@
-"""What an owner does outside a run: peers, blocks and analysts' accounts; each act is in the audit log."""
+"""What an owner does outside a run: peers, people, blocks and analysts' accounts; each act is in the audit log."""
 
 import json
 import os
@@ -13,14 +13,13 @@ from parties.blocks.schema import BlockSchema, schema_text
 from parties.blocks.store import Store
 from parties.blocks.subject_key import KeyReport
 from parties.control.asking import ask, task_end
-from parties.home.cards import PartyCard, parse_card
+from parties.home.cards import CARD_LIMIT, PartyCard, parse_card
 from parties.home.journal import Actor, Journal
+from parties.home.people import Person, create_person
 from parties.home.private_files import write_private
 from parties.home.state import State
 from protocols.audit import AuditEvent
 from protocols.errors import DatasiteError, StateError
-
-CARD_LIMIT = 16_384  # bytes
 
 
 def add_peer(state: State, card: Path, fingerprint: str) -> PartyCard:
@@ -33,6 +32,26 @@ def add_peer(state: State, card: Path, fingerprint: str) -> PartyCard:
             f"{added.kind} {added.name}",
             organisation=added.organisation,
         )
+    return added
+
+
+def add_person(state: State, *, name: str, role: str, organisation: str, passphrase: bytes | None) -> Person:
+    """Makes a key for a person who may approve from now on. Raises ConfigError for a name that is taken."""
+    added = create_person(
+        state.folder,
+        name=name,
+        role=role,
+        organisation=organisation or state.organisation,
+        passphrase=passphrase,
+    )
+    _journal(state).ok(
+        AuditEvent.CONFIG_CHANGED,
+        _owner(state),
+        f"person {added.name}",
+        role=added.role,
+        organisation=added.organisation,
+        key=added.key,
+    )
     return added
 
 
@@ -55,7 +74,7 @@ def add_block(
     done = register(Store(state.blocks), file, spec, generator=generator, mock=mock, replace=replace)
     schema = done.schema
     _journal(state).ok(
-        AuditEvent.BLOCK_REGISTERED,
+        AuditEvent.BLOCK_REPLACED if replace else AuditEvent.BLOCK_REGISTERED,
         _owner(state),
         f"block {schema.block}",
         version=schema.version,
@@ -90,8 +109,8 @@ def add_user(state: State, card: Path, fingerprint: str, email: str, out: Path, 
     """Accepts an analyst, opens an account on the datasite, writes the login file and gives back what became of it.
 
     `serve` must be running; `wait` is for how many seconds to wait until syft has the account. The password is kept
-    nowhere else than in the login file. Raises StateError for a card of a party or a place that can't be written,
-    DatasiteError when syft refuses the account.
+    in the login file alone, once syft has the account. Raises StateError for a card of a party or a place that can't be
+    written, DatasiteError when syft refuses the account.
     """
     check_writable(out)
     if parse_card(card_text_of(card)).kind != "analyst":
