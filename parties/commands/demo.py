@@ -22,10 +22,10 @@ def demo(
     out: Annotated[Path, typer.Option(help="Folder for states, report.html and result.json.")] = Path(
         "out/demo"
     ),
-    aligned: Annotated[int, typer.Option(help="Training people that both parties have.")] = 200,
+    aligned: Annotated[int, typer.Option(min=20, help="Training people that both parties have.")] = 200,
     seeds: Annotated[int, typer.Option(min=1, max=50, help="How often people are dealt out anew.")] = 1,
     prepare: Annotated[
-        bool, typer.Option("--prepare", help="Only make files, state folders and the plan, to go on by hand.")
+        bool, typer.Option("--prepare", help="Only make the two files and the plan, to go on by hand.")
     ] = False,
 ) -> None:
     """Two datasites train FedCVT on the Adult data, from blocks to report, with real servers, approvals and TLS."""

@@ -1,6 +1,6 @@
 """What exists before the demo's story begins: two files, three state folders, exchanged cards, blocks and a plan.
 
-`fedaccord demo --prepare DIR` stops here, so that the rest can be typed by hand.
+`fedaccord demo --prepare` makes the files and the plan alone, so that the rest can be typed by hand.
 """
 
 import json
