@@ -24,7 +24,8 @@ def table(result: dict[str, object]) -> str:
     assert isinstance(accuracy, dict)
     lines = [
         f"`fedaccord demo --seeds {result['seeds']}`: {result['aligned']} aligned training people, the same "
-        "9,768 test people for every seed, mean and standard deviation over the seeds (which deal out the training people):",
+        "9,768 test people for every seed, mean and standard deviation over the seeds (a seed deals out the training "
+        "people):",
         "",
         "| method | test AUC | accuracy |",
         "|---|---|---|",

@@ -41,6 +41,7 @@ from vertical.results import (
     PseudoCount,
     active_alone_scores,
     aligned_only_scores,
+    alignment_artifacts,
     group_sizes,
     label_artifacts,
     loss_curve,
@@ -121,15 +122,14 @@ def train_and_evaluate(
         curves |= {"aligned_only": _curve(aligned, losses)}
         artifacts |= {**model_artifacts(aligned), **model_artifacts(alone)}
     report: dict[str, Json] = {
-        "alignment_tag": groups.tag,
         "groups": group_sizes(groups, passive_only),
-        "overlap": dict(groups.per_split),
         "methods": methods,
-        "pseudo_labels": {"accepted": pseudo.accepted, "candidates": pseudo.candidates},
+        "pseudo_labels": pseudo.report(),
         "loss": curves,
     }
     rules = {"preprocessing": as_text(features.rules.to_text())}
-    return Outcome(report, {**artifacts, **row_artifacts(groups), **label_artifacts(labels), **rules})
+    kept = {**alignment_artifacts(groups), **row_artifacts(groups), **label_artifacts(labels), **rules}
+    return Outcome(report, {**artifacts, **kept})
 
 
 def _curve(side: ActiveSide, losses: list[float]) -> Json:

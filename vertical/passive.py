@@ -18,6 +18,7 @@ from vertical.encoders import ViewEncoder, view_encoder
 from vertical.fedcvt import learning_rate, optimizer, set_learning_rate
 from vertical.groups import Groups, chunks, exchange_groups
 from vertical.messages import ALIGNED_ONLY, FEDCVT, AloneViews, MemoryViews, Phase
+from vertical.results import alignment_artifacts
 from vertical.table import PartyData
 from vertical.training import (
     Features,
@@ -178,8 +179,6 @@ def _views(encoder: ViewEncoder, features: Tensor) -> NDArray[np.float32]:
 
 def _outcome(groups: Groups, features: Features, artifacts: dict[str, NDArray[np.generic]]) -> Outcome:
     people = {
-        "common": groups.common,
-        "split_differs": groups.split_differs,
         "aligned_train": len(groups.aligned_train),
         "aligned_test": len(groups.aligned_test),
         "passive_only": len(groups.alone),
@@ -191,5 +190,5 @@ def _outcome(groups: Groups, features: Features, artifacts: dict[str, NDArray[np
     }
     rules = {"preprocessing": as_text(features.rules.to_text())}
     return Outcome(
-        report={"alignment_tag": groups.tag, "groups": people}, artifacts={**artifacts, **rows, **rules}
+        report={"groups": people}, artifacts={**artifacts, **alignment_artifacts(groups), **rows, **rules}
     )

@@ -34,6 +34,10 @@ class PseudoCount:
     accepted: int
     candidates: int
 
+    def report(self) -> dict[str, Json]:
+        """As a report has it: accepted ones of so many people."""
+        return {"people": self.candidates, "accepted": self.accepted}
+
     def plus(self, accepted: int, candidates: int) -> PseudoCount:
         """The sum with another step's count."""
         return PseudoCount(self.accepted + accepted, self.candidates + candidates)
@@ -84,10 +88,11 @@ def loss_curve(losses: Sequence[float], people: int, people_per_step: int) -> Js
 
 
 def group_sizes(groups: Groups, passive_only: int | None) -> Json:
-    """Number of people in each group; the passive party's own only if it told."""
+    """Number of people in each group; the passive party's own only if it told.
+
+    Groups that don't overlap and no total: a sum or difference of two of these tells of no third, smaller group.
+    """
     counts: dict[str, Json] = {
-        "common": groups.common,
-        "split_differs": groups.split_differs,
         "aligned_train": len(groups.aligned_train),
         "aligned_test": len(groups.aligned_test),
         "active_only": len(groups.alone),
@@ -103,6 +108,16 @@ def memory_artifacts(memory: Memory) -> Artifacts:
 def vote_artifacts(votes: Vote) -> Artifacts:
     """The final pseudo labels in the passive party's order: class codes int64 (q,) and accepted bool (q,)."""
     return {"pseudo_label": votes.label.numpy(), "pseudo_accepted": votes.accepted.numpy()}
+
+
+def alignment_artifacts(groups: Groups) -> Artifacts:
+    """What a party keeps of the alignment for itself: its tag, and how many people are common, by split and in all.
+
+    None of it is released: beside the groups' sizes, these totals would tell the size of small groups.
+    """
+    counts = {"common": groups.common, "split_differs": groups.split_differs, **groups.per_split}
+    sizes = {f"people.{name}": np.array(count, np.int64) for name, count in counts.items()}
+    return {**sizes, "alignment_tag": as_text(groups.tag)}
 
 
 def row_artifacts(groups: Groups) -> Artifacts:

@@ -12,10 +12,10 @@ from protocols.audit import Entry
 from protocols.errors import DatasiteError
 
 TOLD = (
-    "groups.common",
+    "groups.aligned_train",
+    "groups.aligned_test",
+    "groups.active_only",
     "groups.passive_only",
-    "groups.split_differs",
-    "overlap.validation",
     "methods.fedcvt.both.people",
     "methods.fedcvt.both.auc",
     "methods.fedcvt.both.accuracy",

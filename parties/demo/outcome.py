@@ -69,7 +69,7 @@ def pseudo_labels(finished: Finished) -> dict[str, float | int | str | None]:
     """Candidates and accepted ones as released, and the accepted ones' accuracy, which the script computes."""
     found = finished.reports[BANK]["pseudo_labels"]
     assert isinstance(found, Mapping)
-    counts = {name: _number(found[name]) for name in ("candidates", "accepted")}
+    counts = {"candidates": _number(found["people"]), "accepted": _number(found["accepted"])}
     return {**counts, "accuracy": finished.twins[0].pseudo_accuracy}
 
 

@@ -56,7 +56,7 @@ from vertical.table import PartyData
 _log = logging.getLogger(__name__)
 GOODBYE_S = 60.0
 ALIGNMENT_TAG = "alignment_tag"
-"""Where a program that aligns people reports the alignment's tag."""
+"""The artifact, as bytes of text, in which a program that aligns people leaves the alignment's tag."""
 
 
 def run(folder: Path, tools: Tools | None = None, *, stdin: int = 0) -> ExitCode:
@@ -204,9 +204,8 @@ class Worker:
         released = releasable(outcome.report, self._request.minimum_group)
         write_private(self._folder / ARTIFACTS_FILE, wire.pack_arrays(outcome.artifacts))
         write_json(self._folder / TRAFFIC_FILE, {"releases": [asdict(use) for use in gate.summary()]})
-        tag = outcome.report.get(ALIGNMENT_TAG)
-        if isinstance(tag, str):
-            self._pen.aligned(tag)
+        if ALIGNMENT_TAG in outcome.artifacts:
+            self._pen.aligned(outcome.artifacts[ALIGNMENT_TAG].tobytes().decode())
         self._pen.end(End(state=State.DONE), self._traffic)
         self._progress.phase("goodbye")
         head = self._head()

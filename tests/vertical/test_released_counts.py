@@ -1,0 +1,48 @@
+"""What a run releases as numbers of people can't be added or subtracted to the size of a small group."""
+
+from itertools import combinations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from protocols.disclosure import releasable
+from tests.vertical.runs import SMALL, run, two_parties
+from vertical.results import PseudoCount
+
+K = 10
+sizes = st.integers(0, 40)
+
+
+def counts(value):
+    """Every released number of people in a report: whole numbers, wherever they stand."""
+    if isinstance(value, dict):
+        return [number for name, inner in value.items() if name != "points" for number in counts(inner)]
+    return [value] if type(value) is int else []
+
+
+DISJOINT = {"aligned_train", "aligned_test", "active_only", "passive_only"}
+"""Groups that share nobody: with no total beside them, no difference of two is a third group."""
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    st.fixed_dictionaries({"test": sizes, "active_only": sizes, "passive_only": sizes}), st.integers(1, 40)
+)
+def test_only_sizes_of_disjoint_groups_are_released(groups, aligned):
+    outcomes = run(*two_parties(aligned=aligned, **groups), SMALL)
+    for outcome in outcomes:
+        released = releasable(outcome.report, K)
+        assert released["groups"].keys() <= DISJOINT
+        assert all(number >= K for number in counts(released["groups"]))
+        assert not released.keys() - {"groups", "methods", "pseudo_labels", "loss"}
+
+
+@pytest.mark.parametrize(("accepted", "candidates"), [(500, 503), (3, 503), (503, 503), (0, 503), (250, 503)])
+def test_accepted_pseudo_labels_follow_the_complement_rule(accepted, candidates):
+    count = PseudoCount(accepted, candidates)
+    shown = releasable({"pseudo_labels": count.report()}, K)["pseudo_labels"]
+    numbers = counts(shown)
+    for one, other in combinations(numbers, 2):
+        assert abs(one - other) == 0 or abs(one - other) >= K
+    assert all(number == 0 or number >= K for number in numbers)
