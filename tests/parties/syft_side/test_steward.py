@@ -23,6 +23,7 @@ class MemoryDesk:
     log: list[tuple[str, ...]] = field(default_factory=list)
     change_on_approval: dict[str, Examination] = field(default_factory=dict)
     broken: bool = False
+    examined: list[str] = field(default_factory=list)
 
     def add(self, uid: str, digest: str, caller: str = ANA, problems: tuple[str, ...] = ()) -> None:
         request = CodeRequest(uid=uid, caller=caller, email="ana@lab.example.org", pending=True)
@@ -36,6 +37,7 @@ class MemoryDesk:
         return tuple(request for request, _ in self.found.values())
 
     def examine(self, uid: str) -> Examination:
+        self.examined.append(uid)
         return self.found[uid][1]
 
     def approve(self, uid: str) -> None:
@@ -95,6 +97,20 @@ def test_a_shim_is_ingested_once(desk: MemoryDesk, supervisor: MemorySupervisor,
         {"action": "ingest", "signed": f"signed {DIGEST}", "caller": ANA, "email": "ana@lab.example.org"}
     ]
     assert desk.log == []
+
+
+def test_an_approval_examines_no_request_that_is_known_to_be_another(
+    desk: MemoryDesk, supervisor: MemorySupervisor, steward: Steward
+) -> None:
+    desk.add("r1", OTHER)
+    desk.add("r2", DIGEST)
+    steward.look()
+    desk.add("r3", DIGEST, problems=("came after the look",))
+    desk.examined.clear()
+    supervisor.tasks.append({"id": 1, "kind": "approve", "digest": DIGEST, "caller": ANA})
+    steward.work(0.0)
+    assert desk.examined == ["r2", "r3", "r2"]  # before and after; what wasn't seen yet is looked at too
+    assert desk.log == [("approve", "r2")]
 
 
 def test_foreign_code_is_reported_once_and_touched_by_nobody(
