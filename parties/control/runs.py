@@ -2,7 +2,8 @@
 
 SQLite with synchronous=FULL; every change is one immediate transaction, so that threads, processes and a restart see
 the same counters. A start *reserves* a run, the first message *commits* it; a run that ends before its first message
-is given back. An INTERRUPTED run (or one that failed for the peer's sake) is taken up again under its own number.
+is given back. An INTERRUPTED run (or one that failed for the peer's sake) is taken up again under its own number,
+TAKEN_UP times at most; `committed` of a run counts its attempts that may have sent a message.
 """
 
 import sqlite3
@@ -25,6 +26,10 @@ CREATE TABLE IF NOT EXISTS runs (
 """
 RESUMABLE = ("peer_lost", "peer_timeout", "link", "peer_stopped:interrupted")
 """Reasons of a FAILED run that were the peer's or the network's: the run may be taken up again."""
+TAKEN_UP = 10
+"""How often one run may be taken up again after it sent a message. The gate of an attempt counts from the checkpoint
+(from nothing before the first one), so each attempt may send again what was sent since then: without an end to the
+attempts the manifest's repetitions would bound nothing. Ten outlast a bad week of restarts and lost connections."""
 
 
 class Ledger:
@@ -80,15 +85,14 @@ class Ledger:
     def reserve(self, digest: str, now: datetime) -> Reservation:
         """Takes the next run of an approved request, or takes up a resumable one; the request becomes RUNNING.
 
-        Raises NotApprovedError, RevokedRun, StateError (running already) or RunsUsedError ("used 1 of 1").
+        Raises NotApprovedError, RevokedRun, StateError (running already) or RunsUsedError ("used 1 of 1", or taken up
+        too often).
         """
         with transaction(self._path) as database:
             row = _request(database, digest)
             _check_startable(row)
-            last = database.execute(
-                "SELECT * FROM runs WHERE digest = ? ORDER BY run DESC LIMIT 1", (digest,)
-            ).fetchone()
-            if last is not None and (not last["committed"] or _resumable(last)):
+            last = _last_run(database, digest)
+            if last is not None and (not last["committed"] or _may_be_taken_up(last)):
                 run, attempt = int(last["run"]), int(last["attempts"]) + 1
                 database.execute(
                     "UPDATE runs SET state = ?, reason = '', attempts = ?, changed = ? WHERE digest = ? AND run = ?",
@@ -96,8 +100,7 @@ class Ledger:
                 )
                 _set_request(database, digest, RunState.RUNNING, "", now)
                 return Reservation(run=run, attempt=attempt, resumed=bool(last["committed"]))
-            if row.used >= row.allowed:
-                raise _used(row)
+            _check_left(row, last)
             database.execute(
                 "INSERT INTO runs VALUES (?, ?, ?, '', 0, 1, ?)",
                 (digest, row.run + 1, RunState.RUNNING, now.isoformat()),
@@ -110,18 +113,16 @@ class Ledger:
         with transaction(self._path) as database:
             row = _request(database, digest)
             _check_startable(row)
-            last = database.execute(
-                "SELECT * FROM runs WHERE digest = ? ORDER BY run DESC LIMIT 1", (digest,)
-            ).fetchone()
-            if row.used >= row.allowed and not (last is not None and _resumable(last)):
-                raise _used(row)
+            last = _last_run(database, digest)
+            if last is None or not _may_be_taken_up(last):
+                _check_left(row, last)
             return row
 
     def commit(self, digest: str, run: int, now: datetime) -> None:
-        """The run counts as used from now on, durably; StateError unless it is RUNNING."""
+        """The run counts as used, and this attempt among its attempts, durably; StateError unless it is RUNNING."""
         with transaction(self._path) as database:
             done = database.execute(
-                "UPDATE runs SET committed = 1, changed = ? WHERE digest = ? AND run = ? AND state = ?",
+                "UPDATE runs SET committed = committed + 1, changed = ? WHERE digest = ? AND run = ? AND state = ?",
                 (now.isoformat(), digest, run, RunState.RUNNING),
             )
             if done.rowcount != 1:
@@ -214,6 +215,30 @@ def _check_startable(row: RequestRow) -> None:
 
 def _used(row: RequestRow) -> RunsUsedError:
     return RunsUsedError(f"used {row.used} of {row.allowed}", remedy="ask for more runs with a new request")
+
+
+def _last_run(database: sqlite3.Connection, digest: str) -> sqlite3.Row | None:
+    """The newest run of a request, None before the first."""
+    row: sqlite3.Row | None = database.execute(
+        "SELECT * FROM runs WHERE digest = ? ORDER BY run DESC LIMIT 1", (digest,)
+    ).fetchone()
+    return row
+
+
+def _check_left(row: RequestRow, last: sqlite3.Row | None) -> None:
+    """RunsUsedError unless the request has a run left; it says when the last one only was taken up too often."""
+    if row.used < row.allowed:
+        return
+    if last is not None and _resumable(last):
+        raise RunsUsedError(
+            f"used {row.used} of {row.allowed}, and run {row.run} was taken up again {TAKEN_UP} times already",
+            remedy="ask with a new request",
+        )
+    raise _used(row)
+
+
+def _may_be_taken_up(run: sqlite3.Row) -> bool:
+    return _resumable(run) and int(run["committed"]) <= TAKEN_UP
 
 
 def _resumable(run: sqlite3.Row) -> bool:

@@ -3,6 +3,7 @@
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 
+from parties.control.runs import TAKEN_UP
 from protocols.request import ComputationRequest, Release, differences, party
 from protocols.request import digest as request_digest
 
@@ -105,7 +106,9 @@ def _learns(request: ComputationRequest) -> list[str]:
 def _limits(request: ComputationRequest) -> list[str]:
     return [
         f"runs {request.runs}; expires {request.expires}; smallest group in a released number {request.minimum_group}; "
-        f"smallest overlap {request.minimum_overlap}; public seed {request.public_seed}"
+        f"smallest overlap {request.minimum_overlap}; public seed {request.public_seed}",
+        f"each run may be taken up again up to {TAKEN_UP} times after a crash or a lost peer, and then sends again what "
+        "it sent since its last checkpoint",
     ]
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from parties.control.runs import Ledger, RunState
+from parties.control.runs import TAKEN_UP, Ledger, RunState
 from protocols.errors import NotApprovedError, RequestError, RevokedRun, RunsUsedError, StateError
 
 D = "a" * 64
@@ -85,6 +85,49 @@ def test_a_run_ended_by_peer_or_process_is_taken_up_again(
     again = made.reserve(D, NOW)
     assert (again.run, again.attempt, again.resumed) == (1, 2, True)
     assert made.find(D).used == 1
+
+
+def attempt(made: Ledger, state: RunState, reason: str, *, sends: bool = True) -> None:
+    run = made.reserve(D, NOW).run
+    if sends:
+        made.commit(D, run, NOW)
+    made.finish(D, run, state, reason, NOW, committed=False)
+
+
+@pytest.mark.parametrize(
+    ("state", "reason"), [(RunState.INTERRUPTED, "interrupted"), (RunState.FAILED, "peer_lost")]
+)
+def test_a_run_is_taken_up_again_so_often_and_no_more(tmp_path: Path, state: RunState, reason: str) -> None:
+    made = ledger(tmp_path)
+    attempt(made, state, reason)
+    for _ in range(TAKEN_UP):
+        assert made.check_startable(D).used == 1
+        attempt(made, state, reason)
+    again = Ledger(tmp_path / "ledger.db")  # the count is on the disk
+    for ask in (again.check_startable, lambda digest: again.reserve(digest, NOW)):
+        with pytest.raises(RunsUsedError, match="used 1 of 1, and run 1 was taken up again 10 times") as raised:
+            ask(D)
+        assert raised.value.remedy == "ask with a new request"
+    assert (again.find(D).state, again.find(D).used) == (state, 1)
+
+
+def test_an_attempt_that_sent_nothing_is_not_counted(tmp_path: Path) -> None:
+    made = ledger(tmp_path)
+    for _ in range(2 * TAKEN_UP):
+        attempt(made, RunState.FAILED, "peer_refused", sends=False)
+    attempt(made, RunState.INTERRUPTED, "interrupted")
+    for _ in range(2 * TAKEN_UP):
+        attempt(made, RunState.INTERRUPTED, "interrupted", sends=False)
+    assert made.reserve(D, NOW).resumed
+
+
+def test_a_run_taken_up_too_often_does_not_block_the_next_one(tmp_path: Path) -> None:
+    made = ledger(tmp_path, allowed=2)
+    for _ in range(1 + TAKEN_UP):
+        attempt(made, RunState.INTERRUPTED, "interrupted")
+    made.check_startable(D)
+    next_run = made.reserve(D, NOW)
+    assert (next_run.run, next_run.resumed) == (2, False)
 
 
 @pytest.mark.parametrize("state", [RunState.DONE, RunState.CANCELLED])

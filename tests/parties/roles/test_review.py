@@ -26,6 +26,7 @@ def test_the_page_holds_all_that_is_decided_on() -> None:
         "in all from bank: up to 0 B",
         "representations of aligned people",
         "runs 1; expires 2030-01-01T00:00:00Z",
+        "each run may be taken up again up to 10 times",
         "d=2, steps=4",
         "nothing was approved before",
         "THREATS.md",
