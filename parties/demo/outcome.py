@@ -202,7 +202,7 @@ def _notes(finished: Finished) -> tuple[str, ...]:
         "Aligned people only is the better of the parties' own network and a logistic regression with cross-validated "
         "C on the aligned people; that regression, the pooled oracle and the accuracy of the pseudo labels come from "
         "the demo script, which owns the public data, never from a party.",
-        "The oracle is the better, by test AUC, of a fixed logistic regression and a fixed gradient boosting on all data in "
+        "The oracle is the better, by test AUC, of a fixed logistic regression and a fixed boosting on all data in "
         "one place: a mark to aim at, not a rival.",
         "Seeds after the first run as twins in one process. The first seed's twin gave the same bits as the "
         "datasites: " + ("yes." if finished.same_as_twin else "NO."),

@@ -27,7 +27,7 @@ DISJOINT = {"aligned_train", "aligned_test", "active_only", "passive_only"}
 
 @settings(max_examples=15, deadline=None)
 @given(
-    st.fixed_dictionaries({"test": sizes, "active_only": sizes, "passive_only": sizes}), st.integers(1, 40)
+    st.fixed_dictionaries({"test": sizes, "active_only": sizes, "passive_only": sizes}), st.integers(4, 40)
 )
 def test_only_sizes_of_disjoint_groups_are_released(groups, aligned):
     outcomes = run(*two_parties(aligned=aligned, **groups), SMALL)
