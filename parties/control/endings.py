@@ -22,6 +22,7 @@ PASSING = (CHECKPOINTS, TEMPORARY, SEED_FILE)  # what a run leaves that nobody n
 VANISHED = "worker_ended"
 """Reason of a run whose worker ended without a word."""
 PEER_REVOKED = "peer_stopped:revoked"
+WITHDRAWN_FILE = "withdrawn.json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,4 +74,4 @@ def mark_withdrawn(folder: Path, party: str, reason: str, now: datetime) -> None
         "reason": reason,
         "time": now.isoformat(),
     }
-    write_json(folder / "withdrawn.json", mark)
+    write_json(folder / WITHDRAWN_FILE, mark)

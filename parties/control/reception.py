@@ -1,7 +1,9 @@
 """What comes in at a party before a run: requests through syft, and decisions of its own people."""
 
+import sys
 import threading
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from datetime import datetime
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -65,14 +67,20 @@ class Reception:
         self._now = now
         self._documents = Documents(state.folder)
         self._deciding = threading.Lock()
+        self._ingesting = threading.Lock()  # of two that bring the same request only one logs it
         self._foreign: list[dict[str, str]] = []
 
     def ingest(self, signed_text: str, caller: str, email: str) -> RequestRow:
         """Takes in a signed request as PENDING, bound to the syft key that submitted it; again is fine.
 
         Refused and logged: a bad signature, a roster that differs from the address book, an unknown analyst or one
-        with another account, a block that isn't the newest, a digest that another caller has submitted.
+        with another account, a block that isn't the newest, a digest that another caller has submitted. AuditError
+        when a new one can't be logged: then it isn't taken in.
         """
+        with self._ingesting:
+            return self._ingest(signed_text, caller, email)
+
+    def _ingest(self, signed_text: str, caller: str, email: str) -> RequestRow:
         steward = Actor(who=email or "nobody", role="analyst", organisation="unverified", origin="syft")
         target = "a submitted request"
         try:
@@ -83,17 +91,16 @@ class Reception:
             self._accounts.check(signed.request, email)
             check_expiry(signed.request, self._now())
             check_blocks(signed.request, own.role, self._current_block)
-            analyst = signed.request.analyst
-            self._documents.save_request(signed)
-            new = self._ledger.bind(
-                digest, caller=caller, analyst=analyst.name, allowed=signed.request.runs, now=self._now()
-            )
+            known = self._ledger.is_bound(digest, caller)
         except FedaccordError as error:
             self._journal.refused(AuditEvent.SUBMITTED, steward, target, error)
             raise
-        if new:
+        if not known:
+            analyst, runs = signed.request.analyst, signed.request.runs
             actor = Actor(who=analyst.name, role="analyst", organisation=analyst.organisation, origin="syft")
-            self._journal.ok(AuditEvent.SUBMITTED, actor, target, email=email)
+            with self._journal.before(AuditEvent.SUBMITTED, actor, target, email=email):
+                self._documents.save_request(signed)
+                self._ledger.bind(digest, caller=caller, analyst=analyst.name, allowed=runs, now=self._now())
         return self._ledger.find(digest)
 
     def ingest_foreign(self, name: str, caller: str, email: str, reasons: list[str]) -> None:
@@ -116,6 +123,7 @@ class Reception:
 
         ApprovalError unless the person is one of ours, with the key, role and organisation of people.json, and not the
         analyst; further what `countersign` raises, and ApprovalError when the request is laxer than our policy.
+        AuditError when it can't be logged: then an approval doesn't count, a denial or revocation has its effect.
         """
         decision = parse_decision(decision_text)
         with self._deciding:  # papers are numbered, and two last decisions must not both countersign
@@ -133,18 +141,24 @@ class Reception:
         except FedaccordError as error:
             self._journal.refused(EVENTS[decision.decision], actor, f"request {decision.digest}", error)
             raise
-        self._documents.add_decision(decision)
-        self._journal.ok(
-            EVENTS[decision.decision],
-            actor,
-            f"request {decision.digest}",
-            reason=decision.reason or "none given",
-        )
         if decision.decision is Decision.APPROVE:
+            with self._recorded(decision, actor):
+                self._documents.add_decision(decision)
             self._countersign(decision.digest, request)
         else:
-            self._withdraw(decision)
+            try:
+                self._withdraw(decision)  # first: what ends a run must not wait for room on a disk
+            finally:
+                with self._recorded(decision, actor):
+                    self._documents.add_decision(decision)
         return self._ledger.find(decision.digest)
+
+    def _recorded(self, decision: PersonDecision, actor: Actor) -> AbstractContextManager[None]:
+        """The decision's entry in the log, written before the block."""
+        reason = decision.reason or "none given"
+        return self._journal.before(
+            EVENTS[decision.decision], actor, f"request {decision.digest}", reason=reason
+        )
 
     def _check_person(self, decision: PersonDecision, request: ComputationRequest) -> None:
         if decision.party != self._state.name:
@@ -176,25 +190,44 @@ class Reception:
         people = read_people(self._state.folder)
         decisions = counting(request, people, self._documents.decisions(digest))
         approval = countersign(request, self._state.name, decisions, policy.version, self._now(), self._key)
-        self._documents.save_approval(approval)
-        self._journal.ok(
-            AuditEvent.COUNTERSIGNED, self._journal.itself, f"request {digest}", policy=policy.version
-        )
-        # The task first: after a crash in between people can approve again, but nobody would queue a lost task.
-        self._tasks.put("approve", {"digest": digest, "caller": row.caller})
-        self._ledger.approve(digest, self._now())
+        itself, target = self._journal.itself, f"request {digest}"
+        with self._journal.before(AuditEvent.COUNTERSIGNED, itself, target, policy=policy.version):
+            self._documents.save_approval(approval)
+            # The ledger last: while it says PENDING, the next start of the supervisor does all of this again.
+            self._tasks.put("approve", {"digest": digest, "caller": row.caller})
+            self._ledger.approve(digest, self._now())
+
+    def reconcile(self) -> None:
+        """After a restart: countersigns what our people approved when a crash came before the ledger knew of it.
+
+        What the policy doesn't allow (any more) stays pending.
+        """
+        with self._deciding:
+            for row in self._ledger.all():
+                try:
+                    if row.state is RunState.PENDING and not self.missing(row.digest):
+                        request = self._documents.request(row.digest).request
+                        self._check_approvable(row.digest, request)
+                        self._countersign(row.digest, request)
+                except FedaccordError as error:
+                    print(f"supervisor: request {row.digest[:12]} stays pending: {error}", file=sys.stderr)
 
     def _withdraw(self, decision: PersonDecision) -> None:
         """A denial of a pending request can be thought over; everything else ends the request for good."""
         row = self._ledger.find(decision.digest)
         verb = "denied" if decision.decision is Decision.DENY else "revoked"
         reason = f"{verb} by {decision.person}" + (f": {decision.reason}" if decision.reason else "")
+        task = {"digest": decision.digest, "caller": row.caller, "reason": reason}
         if decision.decision is Decision.DENY and row.state is RunState.PENDING:
             self._ledger.note(decision.digest, reason, self._now())
+            self._tasks.put("deny", task)
         else:
-            self._ledger.revoke(decision.digest, reason, self._now())
-            self._stop(decision.digest, reason)
-        self._tasks.put("deny", {"digest": decision.digest, "caller": row.caller, "reason": reason})
+            try:
+                # The task before the ledger: after a crash in between people can decide again.
+                self._tasks.put("deny", task)
+                self._ledger.revoke(decision.digest, reason, self._now())
+            finally:
+                self._stop(decision.digest, reason)
 
     def missing(self, digest: str) -> tuple[str, ...]:
         """What our own people still have to approve, one text each; empty when our policy is satisfied."""

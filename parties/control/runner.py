@@ -1,12 +1,13 @@
 """Starting, watching and ending the runs of one party."""
 
+import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from pathlib import Path
 
-from parties.control.endings import PEER_REVOKED, delete_passing, mark_withdrawn, run_end
+from parties.control.endings import PEER_REVOKED, WITHDRAWN_FILE, delete_passing, mark_withdrawn, run_end
 from parties.control.runs import ENDED, Ledger, Reservation, RunState
 from parties.control.validate import CurrentBlock, Grounds, check_start
 from parties.control.workers import (
@@ -28,7 +29,7 @@ from protocols import seeds
 from protocols.approval import PartyApproval, parse_approvals
 from protocols.approval import to_text as approvals_text
 from protocols.audit import AuditEvent
-from protocols.errors import FedaccordError, RequestError, StateError, to_wire
+from protocols.errors import AuditError, FedaccordError, RequestError, StateError, to_wire
 from protocols.records import parse_utc
 from protocols.request import ComputationRequest
 
@@ -172,9 +173,9 @@ class Runner:
         if row.state in (RunState.PENDING, RunState.APPROVED):
             raise StateError(f"request {digest[:12]} is {row.state}: nothing runs")
         if row.state is RunState.RUNNING:
-            self._journal.ok(AuditEvent.RUN_CANCELLED, actor, f"request {digest}", run=row.run, phase="asked")
             with self._starting:  # not between a reservation and its spawn
                 worker = self._workers.tell(digest, "cancel")
+            self._journal.ok(AuditEvent.RUN_CANCELLED, actor, f"request {digest}", run=row.run, phase="asked")
             if worker is not None:
                 worker.ended.wait(OLD_WORKER_SECONDS)
 
@@ -182,19 +183,33 @@ class Runner:
         """After a revocation: stops the worker, deletes what passes, and marks the models of all runs."""
         with self._starting:  # a start that was let through before must have its worker by now
             worker = self._workers.tell(digest, "revoke")
-        for folder in sorted(self._state.runs.glob(f"{digest}-*")):
-            mark_withdrawn(folder, self._state.name, reason, self._now())
+        folders = self._mark(digest, reason)
+        for folder in folders:
             if worker is None or folder != worker.folder:
                 self._tidy(digest, folder)
 
+    def _mark(self, digest: str, reason: str) -> tuple[Path, ...]:
+        """Marks every run's model that isn't marked yet, and gives back all run folders of the request."""
+        who = self._peers(digest) if reason == PEER_REVOKED else self._state.name
+        folders = tuple(sorted(self._state.runs.glob(f"{digest}-*")))
+        for folder in folders:
+            if not (folder / WITHDRAWN_FILE).exists():
+                mark_withdrawn(folder, who, reason, self._now())
+        return folders
+
     def reconcile(self) -> None:
-        """After a restart: runs whose worker is gone become what their progress says, or INTERRUPTED; old papers go."""
+        """After a restart: runs whose worker is gone become what their progress says, or INTERRUPTED; old papers go.
+
+        Models of revoked requests are marked, when a crash came in between.
+        """
         for digest, run in self._ledger.running():
             if alive(run_folder(self._state.runs, digest, run)):
                 threading.Thread(target=self._wait_for_old_worker, args=(digest, run), daemon=True).start()
             else:
                 self.settle_if_gone(digest, run)
         for row in self._ledger.all():
+            if row.state is RunState.REVOKED:
+                self._mark(row.digest, row.reason)
             if row.run and row.state in ENDED and self._expired(row.digest):
                 self._tidy(row.digest, run_folder(self._state.runs, row.digest, row.run))
 
@@ -216,7 +231,10 @@ class Runner:
             self._workers.close()
 
     def _finished(self, worker: Worker, status: int) -> None:
-        self._settle(worker.digest, worker.run, worker.asked, status)
+        try:
+            self._settle(worker.digest, worker.run, worker.asked, status)
+        except AuditError as error:  # the ledger has the end already; there is nobody to raise it to
+            print(f"supervisor: the end of {worker.folder.name} is not in the log: {error}", file=sys.stderr)
 
     def settle_if_gone(self, digest: str, run: int) -> None:
         """Writes the end of a run that the ledger believes to be RUNNING and that no worker works on."""

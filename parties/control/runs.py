@@ -42,16 +42,18 @@ class Ledger:
             for statement in SCHEMA.split(";")[:-1]:
                 database.execute(statement)
 
+    def is_bound(self, digest: str, caller: str) -> bool:
+        """Whether this caller has submitted the request before; RequestError when another one has."""
+        with transaction(self._path) as database:
+            return _is_bound(database, digest, caller)
+
     def bind(self, digest: str, *, caller: str, analyst: str, allowed: int, now: datetime) -> bool:
         """Registers a request as PENDING and binds it to its caller; False when it is bound to him already.
 
         Raises RequestError when the digest belongs to another caller.
         """
         with transaction(self._path) as database:
-            row = database.execute("SELECT caller FROM requests WHERE digest = ?", (digest,)).fetchone()
-            if row is not None:
-                if row["caller"] != caller:
-                    raise RequestError(f"request {digest[:12]} belongs to another caller")
+            if _is_bound(database, digest, caller):
                 return False
             database.execute(
                 "INSERT INTO requests VALUES (?, ?, ?, ?, ?, '', ?)",
@@ -167,6 +169,13 @@ class Ledger:
                 "SELECT digest, run FROM runs WHERE state = ?", (RunState.RUNNING,)
             ).fetchall()
             return tuple((row["digest"], int(row["run"])) for row in rows)
+
+
+def _is_bound(database: sqlite3.Connection, digest: str, caller: str) -> bool:
+    row = database.execute("SELECT caller FROM requests WHERE digest = ?", (digest,)).fetchone()
+    if row is not None and row["caller"] != caller:
+        raise RequestError(f"request {digest[:12]} belongs to another caller")
+    return row is not None
 
 
 def _request(database: sqlite3.Connection, digest: str) -> RequestRow:

@@ -70,7 +70,9 @@ class Supervisor:
         self._key = state.signing_key()
         ledger = Ledger(state.ledger_path)
         self._runner = self._make_runner(ledger)
-        self._socket = SocketServer(state.folder, self._make_actions(ledger).handle)
+        actions = self._make_actions(ledger)
+        self._reception = actions.reception
+        self._socket = SocketServer(state.folder, actions.handle)
         self._server: subprocess.Popen[bytes] | None = None
         self.server_lost = False
 
@@ -132,6 +134,7 @@ class Supervisor:
             )
             print("WARNING: private seeds are injected; for tests and comparisons only", file=sys.stderr)
         self._runner.reconcile()
+        self._reception.reconcile()
         for block in self._options.blocks():
             self._tasks.put("publish", {"block": block})
         self._socket.start()

@@ -1,8 +1,10 @@
 """Which analyst has which account on the party's syft server; a request is taken only from its own analyst's."""
 
 import secrets
+import threading
 
 from parties.control.tasks import TaskQueue
+from parties.home.cards import PartyCard
 from parties.home.journal import Actor, Journal
 from parties.home.private_files import read_json, write_json
 from parties.home.state import State
@@ -18,6 +20,7 @@ class Accounts:
         self._state = state
         self._tasks = tasks
         self._journal = journal
+        self._adding = threading.Lock()  # users.json is read, changed and written as one
 
     def check(self, request: ComputationRequest, email: str) -> None:
         """RequestError unless the analyst of the request is the one whose account here has this e-mail."""
@@ -33,16 +36,26 @@ class Accounts:
         return {name: str(email) for name, email in read_json(path).items()} if path.exists() else {}
 
     def add(self, name: str, email: str) -> str:
-        """Opens an account for an analyst of the address book and gives back its password, kept until syft has it."""
+        """Opens an account for an analyst of the address book and gives back its password, kept until syft has it.
+
+        Raises RosterError for an analyst who is unknown or has an account, RequestError for what is no e-mail address,
+        AuditError when it can't be logged: then there is no account.
+        """
         card = self._state.address_book().find(name, "analyst")
-        accounts = self.all()
+        with self._adding:
+            return self._add(card, email)
+
+    def _add(self, card: PartyCard, email: str) -> str:
+        name, accounts = card.name, self.all()
         if name in accounts or email in accounts.values():
             raise RosterError(f"{name} or {email[:80]!r} has an account already")
         if "@" not in email or not email.isprintable() or len(email) > 200 or email != email.strip():
             raise RequestError(f"{email[:80]!r} is not an e-mail address")
         password = secrets.token_urlsafe(18)
-        write_json(self._state.folder / "users.json", accounts | {name: email})
-        self._tasks.put("add_user", {"name": name, "email": email, "password": password})
         actor = Actor(who="owner", role="owner", organisation=self._state.organisation, origin="socket")
-        self._journal.ok(AuditEvent.USER_ADDED, actor, f"analyst {name}", organisation=card.organisation)
+        with self._journal.before(
+            AuditEvent.USER_ADDED, actor, f"analyst {name}", organisation=card.organisation
+        ):
+            write_json(self._state.folder / "users.json", accounts | {name: email})
+            self._tasks.put("add_user", {"name": name, "email": email, "password": password})
         return password

@@ -1,12 +1,13 @@
 """The supervisor's pen for the audit log: who did what to which request, with what result."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 
 from parties.home.state import State
 from protocols.audit import AuditEvent, AuditLog, Result
-from protocols.errors import FedaccordError
+from protocols.errors import FedaccordError, to_wire
 from protocols.records import Scalar
 
 TEXT_LIMIT = 200  # characters of a text in an entry's detail
@@ -23,12 +24,27 @@ class Actor:
 
 
 class Journal:
-    """Writes entries for one party; one that can't be written raises AuditError, and the action must not happen."""
+    """Writes entries for one party; one that can't be written raises AuditError.
+
+    What gives somebody more (a start, an account, an approval, a release) is written first, with `before` or `ok`, and
+    doesn't happen without its entry. What takes something away (a denial, a revocation, a cancellation, a deletion)
+    happens first: it must not wait for room in a log. Acts on the command line say in their docstrings which way it is.
+    """
 
     def __init__(self, state: State, now: Callable[[], datetime]) -> None:
         self.log = AuditLog(state.audit_path, state.name)
         self.itself = Actor(who="supervisor", role="program", organisation=state.organisation, origin="serve")
         self._now = now
+
+    @contextmanager
+    def before(self, event: AuditEvent, actor: Actor, target: str, **detail: Scalar) -> Iterator[None]:
+        """Writes the entry, then lets the block act; when that fails, a second entry says so, and the error goes on."""
+        self.ok(event, actor, target, **detail)
+        try:
+            yield
+        except Exception as error:
+            self.failed(event, actor, target, code=to_wire(error))
+            raise
 
     def ok(self, event: AuditEvent, actor: Actor, target: str, **detail: Scalar) -> None:
         """One entry for something that was done."""

@@ -107,8 +107,8 @@ def _limits(request: ComputationRequest) -> list[str]:
     return [
         f"runs {request.runs}; expires {request.expires}; smallest group in a released number {request.minimum_group}; "
         f"smallest overlap {request.minimum_overlap}; public seed {request.public_seed}",
-        f"each run may be taken up again up to {TAKEN_UP} times after a crash or a lost peer, and then sends again what "
-        "it sent since its last checkpoint",
+        f"each run may be taken up again up to {TAKEN_UP} times after a crash or a lost peer, and then sends again "
+        "what it sent since its last checkpoint",
     ]
 
 

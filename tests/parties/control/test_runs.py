@@ -105,7 +105,9 @@ def test_a_run_is_taken_up_again_so_often_and_no_more(tmp_path: Path, state: Run
         attempt(made, state, reason)
     again = Ledger(tmp_path / "ledger.db")  # the count is on the disk
     for ask in (again.check_startable, lambda digest: again.reserve(digest, NOW)):
-        with pytest.raises(RunsUsedError, match="used 1 of 1, and run 1 was taken up again 10 times") as raised:
+        with pytest.raises(
+            RunsUsedError, match="used 1 of 1, and run 1 was taken up again 10 times"
+        ) as raised:
             ask(D)
         assert raised.value.remedy == "ask with a new request"
     assert (again.find(D).state, again.find(D).used) == (state, 1)

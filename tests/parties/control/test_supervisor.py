@@ -28,7 +28,7 @@ from parties.home.private_files import write_private
 from parties.home.state import init_analyst, init_party
 from protocols import keys
 from protocols.approval import Decision, parse_approvals
-from protocols.audit import AuditEvent, AuditLog, parse_head, verify
+from protocols.audit import AuditEvent, AuditLog, Result, parse_head, verify
 from protocols.errors import DatasiteError, StateError
 from protocols.records import utc_text
 from protocols.request import ComputationRequest, digest, parse_signed, sign_request, to_text
@@ -592,6 +592,105 @@ def test_a_finished_model_is_marked_and_its_result_withheld_after_revocation(off
         assert offices.shim(request, "result")["ok"] is False
 
 
+@contextmanager
+def unwritable_log(offices: Offices) -> Iterator[None]:
+    """Inside the block no entry can be written: a folder stands in the log's place."""
+    aside = offices.bank.folder / "aside.jsonl"
+    offices.bank.audit_path.rename(aside)
+    offices.bank.audit_path.mkdir()
+    try:
+        yield
+    finally:
+        offices.bank.audit_path.rmdir()
+        aside.rename(offices.bank.audit_path)
+
+
+@pytest.mark.parametrize("what", [Decision.REVOKE, Decision.DENY])
+def test_what_ends_a_run_does_not_wait_for_the_log(offices: Offices, what: Decision) -> None:
+    with running(offices, "steps"):
+        request = offices.approved()
+        offices.start(request)
+        until(lambda: offices.view(request), lambda view: view.get("step", 0) > 2)  # type: ignore[operator]
+        folder = folder_of(offices, request)
+        with unwritable_log(offices):
+            answer = offices.ask(
+                "decide", decision=offices.decision(offices.bank, request, what, reason="no")
+            )
+            assert (answer["ok"], answer["error"]) == (False, "audit")
+            until(lambda: alive(folder), lambda lives: not lives, 5)
+            assert offices.wait(request, "REVOKED")["state"] == "REVOKED"
+            assert offices.start(request)["ok"] is False
+        assert (folder / "withdrawn.json").exists()
+        assert offices.start(request)["error"] == "revoked"
+        tasks = [offices.ask("next_task", timeout=0)["task"] for _ in range(3)]
+        assert [task["kind"] for task in tasks if isinstance(task, dict)] == ["add_user", "approve", "deny"]
+    verify(offices.bank.audit_path)
+
+
+def test_a_cancellation_does_not_wait_for_the_log(offices: Offices) -> None:
+    with running(offices, "steps"):
+        request = offices.approved()
+        offices.start(request)
+        until(lambda: offices.view(request), lambda view: view["seq"] != 0)
+        with unwritable_log(offices):
+            assert offices.shim(request, "cancel")["error"] == "audit"
+            until(lambda: alive(folder_of(offices, request)), lambda lives: not lives, 5)
+        assert offices.wait(request, "CANCELLED")["state"] == "CANCELLED"
+
+
+def test_nothing_is_given_without_its_entry(offices: Offices) -> None:
+    with running(offices):
+        request, other = offices.submitted(), offices.request(nonce="1" * 32)
+        users = (offices.bank.folder / "users.json").read_bytes()
+        ben = init_analyst(offices.bank.folder.parent / "ben", name="ben", organisation="Example Lab")
+        introduce(offices.bank, ben)
+        with unwritable_log(offices):
+            for answer in (
+                offices.ask("add_user", name="ben", email="ben@lab.example.org"),
+                offices.ask("ingest", signed=offices.signed(other), caller=CALLER, email=EMAIL),
+                offices.ask("decide", decision=offices.decision(offices.bank, request, Decision.APPROVE)),
+            ):
+                assert (answer["ok"], answer["error"]) == (False, "audit")
+        assert (offices.bank.folder / "users.json").read_bytes() == users
+        (line,) = offices.ask("requests")["requests"]  # type: ignore[misc]
+        assert (line["state"], line["missing"]) == ("PENDING", ["1 more owner must approve"])
+
+
+def test_an_act_that_fails_after_its_entry_leaves_a_second_one(
+    offices: Offices, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(path: Path, value: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with running(offices):
+        ben = init_analyst(offices.bank.folder.parent / "ben", name="ben", organisation="Example Lab")
+        introduce(offices.bank, ben)
+        monkeypatch.setattr("parties.home.accounts.write_json", full)
+        assert offices.ask("add_user", name="ben", email="ben@lab.example.org")["error"] == "internal"
+        last = list(AuditLog(offices.bank.audit_path, "bank").entries())[-2:]
+        assert [(entry.event, entry.result) for entry in last] == [
+            (AuditEvent.USER_ADDED, Result.OK),
+            (AuditEvent.USER_ADDED, Result.FAILED),
+        ]
+
+
+def test_accounts_that_are_opened_at_the_same_time_are_all_kept(offices: Offices) -> None:
+    names = [f"a{number}" for number in range(4)]
+    for name in names:
+        analyst = init_analyst(offices.bank.folder.parent / name, name=name, organisation="Example Lab")
+        introduce(offices.bank, analyst)
+    with running(offices):
+        threads = [
+            threading.Thread(target=offices.ask, args=("add_user",), kwargs={"name": n, "email": f"{n}@lab"})
+            for n in names
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert set(json.loads((offices.bank.folder / "users.json").read_text())) == {"ana", *names}
+
+
 def test_a_worker_that_vanishes_leaves_an_interrupted_run(offices: Offices) -> None:
     with running(offices, "vanish"):
         request = offices.approved()
@@ -634,6 +733,85 @@ def test_everything_is_as_before_after_a_restart(offices: Offices) -> None:
         assert offices.view(approved)["state"] == "APPROVED"
         assert head in offices.bank.audit_path.read_text()
     verify(offices.bank.audit_path)
+
+
+class Crash(BaseException):
+    """The process dies here: no handler of ours takes it for an error."""
+
+
+@pytest.mark.parametrize(
+    "place", ["parties.control.runs.Ledger.approve", "parties.control.tasks.TaskQueue.put"]
+)
+def test_a_crash_while_countersigning_is_made_good_at_the_next_start(offices: Offices, place: str) -> None:
+    with running(offices) as supervisor:
+        request = offices.submitted()
+        decision = offices.decision(offices.bank, request, Decision.APPROVE)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(place, lambda *arguments: (_ for _ in ()).throw(Crash()))
+            with pytest.raises(Crash):
+                supervisor._reception.decide(decision)
+        view = offices.ask("request", digest=digest(request))
+        assert (view["state"], view["missing"]) == ("PENDING", [])
+    with running(offices):
+        assert offices.view(request)["state"] == "APPROVED"
+        tasks = [offices.ask("next_task", timeout=0)["task"] for _ in range(3)]
+        kinds = [task["kind"] for task in tasks if isinstance(task, dict)]
+        assert set(kinds) == {"add_user", "approve"}
+        assert offices.start(request)["ok"] is True
+        offices.wait(request, "DONE")
+    verify(offices.bank.audit_path)
+
+
+def test_what_the_policy_no_longer_allows_stays_pending_at_the_next_start(offices: Offices) -> None:
+    with running(offices) as supervisor:
+        request = offices.submitted()
+        decision = offices.decision(offices.bank, request, Decision.APPROVE)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(
+                "parties.control.runs.Ledger.approve", lambda *arguments: (_ for _ in ()).throw(Crash())
+            )
+            with pytest.raises(Crash):
+                supervisor._reception.decide(decision)
+    write_private(offices.bank.folder / "policy.toml", policy_text(Policy(minimum_group=20)))
+    with running(offices):
+        assert offices.view(request)["state"] == "PENDING"
+
+
+def test_a_crash_before_a_revoked_model_was_marked_is_made_good(offices: Offices) -> None:
+    with running(offices):
+        request = offices.approved()
+        offices.start(request)
+        offices.wait(request, "DONE")
+        offices.ask("decide", decision=offices.decision(offices.bank, request, Decision.REVOKE))
+    mark = folder_of(offices, request) / "withdrawn.json"
+    first = mark.read_bytes()
+    with running(offices):
+        assert mark.read_bytes() == first
+    mark.unlink()
+    with running(offices):
+        assert json.loads(mark.read_text())["reason"] == "revoked by owner"
+
+
+def test_a_resumed_run_whose_worker_cannot_be_spawned_stays_resumable(
+    offices: Offices, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with running(offices, "vanish"):
+        request = offices.approved()
+        offices.start(request)
+        offices.wait(request, "INTERRUPTED")
+        checkpoint = folder_of(offices, request) / "checkpoints" / "step"
+        checkpoint.parent.mkdir(exist_ok=True)
+        checkpoint.touch()
+        with monkeypatch.context() as patch:
+            patch.setattr(
+                "parties.control.workers.Workers.spawn",
+                lambda *arguments: (_ for _ in ()).throw(OSError(11, "Resource temporarily unavailable")),
+            )
+            assert offices.start(request)["error"] == "state"
+            assert offices.view(request)["state"] == "INTERRUPTED"
+        assert checkpoint.exists()
+        assert offices.start(request)["resumed"] is True
+    assert count(offices, AuditEvent.RUN_INTERRUPTED, "failed") == 1
 
 
 SERVE = """
