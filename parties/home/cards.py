@@ -130,6 +130,12 @@ class AddressBook:
 
     def add_peer(self, card: str, expected_fingerprint: str) -> PartyCard:
         """Accepts a card whose fingerprint is the expected one; RosterError otherwise, or when the name is taken."""
+        new = self.acceptable(card, expected_fingerprint)
+        write_private(make_private_folder(self._folder) / f"{new.name}.json", card_text(new) + "\n")
+        return new
+
+    def acceptable(self, card: str, expected_fingerprint: str) -> PartyCard:
+        """The card, when `add_peer` would accept it; raises like `add_peer`, changes nothing."""
         new = parse_card(card)
         found = card_fingerprint(new)
         if _plain(expected_fingerprint) != _plain(found):
@@ -147,7 +153,6 @@ class AddressBook:
                 )
             if known.name != new.name and known.signing_key == new.signing_key:
                 raise RosterError(f"{new.name} has the key of {known.name}")
-        write_private(make_private_folder(self._folder) / f"{new.name}.json", card_text(new) + "\n")
         return new
 
     def cards(self) -> tuple[PartyCard, ...]:

@@ -7,6 +7,8 @@ from parties.home.private_files import check_private, read_json, write_json
 from parties.home.state import State
 from protocols.errors import StateError
 
+REMEDY = "remove the entry and give the login file again"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownDatasite:
@@ -19,7 +21,7 @@ class KnownDatasite:
 
 
 def known_datasites(state: State) -> dict[str, KnownDatasite]:
-    """The datasites an analyst can log in to, by party name."""
+    """The datasites an analyst can log in to, by party name; StateError naming what is wrong in datasites.json."""
     path = state.folder / "datasites.json"
     if not path.exists():
         return {}
@@ -27,10 +29,12 @@ def known_datasites(state: State) -> dict[str, KnownDatasite]:
     found = {}
     for party, value in read_json(path).items():
         if not isinstance(value, dict):
-            raise StateError(f"{path}: {party} is not an object")
-        found[party] = KnownDatasite(
-            party=party, url=str(value["url"]), email=str(value["email"]), password=str(value["password"])
-        )
+            raise StateError(f"{path}: {party} is not an object", remedy=REMEDY)
+        texts = {name: value.get(name) for name in ("url", "email", "password")}
+        lacking = [name for name, text in texts.items() if not isinstance(text, str)]
+        if lacking:
+            raise StateError(f"{path}: {party} has no text for {', '.join(lacking)}", remedy=REMEDY)
+        found[party] = KnownDatasite(party=party, **{name: str(text) for name, text in texts.items()})
     return found
 
 

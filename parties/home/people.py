@@ -1,5 +1,7 @@
 """The people of one party who may decide: owners and reviewers, each with a public key of their own."""
 
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -32,6 +34,10 @@ class Person:
             raise ConfigError(f"person {self.name}: organisation must be printable text")
 
 
+Recorded = Callable[[Person], AbstractContextManager[None]]
+"""Given a new person, the block in which he or she may be written: it is entered when the log says so."""
+
+
 def read_people(folder: Path) -> tuple[Person, ...]:
     """All people of the state folder, by name; StateError when people.json is damaged."""
     path = folder / "people.json"
@@ -53,6 +59,12 @@ def read_people(folder: Path) -> tuple[Person, ...]:
 
 def add_person(folder: Path, person: Person) -> None:
     """Adds a person; ConfigError when name or key is taken: one person is one key."""
+    people = _people_without(folder, person)
+    write_json(folder / "people.json", {each.name: asdict(each) for each in (*people, person)})
+
+
+def _people_without(folder: Path, person: Person) -> tuple[Person, ...]:
+    """All people so far; ConfigError when one of them has the new person's name or key."""
     people = read_people(folder)
     for known in people:
         if known.name == person.name:
@@ -61,19 +73,28 @@ def add_person(folder: Path, person: Person) -> None:
             raise ConfigError(
                 f"{person.name} has the key of {known.name}", remedy="each person needs a key of their own"
             )
-    write_json(folder / "people.json", {each.name: asdict(each) for each in (*people, person)})
+    return people
 
 
 def create_person(
-    folder: Path, *, name: str, role: str, organisation: str, passphrase: bytes | None
+    folder: Path,
+    *,
+    name: str,
+    role: str,
+    organisation: str,
+    passphrase: bytes | None,
+    recorded: Recorded = lambda person: nullcontext(),
 ) -> Person:
-    """Makes a key in keys/people/NAME.pem under the passphrase and adds the person; a key file is never overwritten."""
+    """Makes a key in keys/people/NAME.pem under the passphrase and adds the person; a key file is never overwritten.
+
+    ConfigError when the name is taken. Whatever is written is written inside `recorded`.
+    """
     key = keys.generate_key()
     person = Person(name=name, role=role, organisation=organisation, key=keys.public_hex(key))
-    if any(known.name == name for known in read_people(folder)):
-        raise ConfigError(f"{name} is already one of our people", remedy="remove that entry first")
-    keys.save_key(folder / "keys" / "people" / f"{name}.pem", key, passphrase)
-    add_person(folder, person)
+    _people_without(folder, person)
+    with recorded(person):
+        keys.save_key(folder / "keys" / "people" / f"{name}.pem", key, passphrase)
+        add_person(folder, person)
     return person
 
 

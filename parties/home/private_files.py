@@ -42,15 +42,19 @@ def check_private(path: Path) -> None:
 
 
 def write_private(path: Path, content: str | bytes) -> None:
-    """Replaces the file atomically and durably, with mode 0600."""
+    """Replaces the file atomically and durably, with mode 0600; when that fails, the old content stays and no other."""
     data = content.encode() if isinstance(content, str) else content
     temporary = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}.new")
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, FILE_MODE)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(temporary, path)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
     sync_folder(path.parent)
 
 

@@ -39,6 +39,9 @@ PRIVATE_FILES = (
     "keys/signing.pem",
     "keys/link.pem",
     "people.json",
+    "users.json",
+    "datasites.json",
+    "audit.jsonl",
     "ledger.db",
 )
 

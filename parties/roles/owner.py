@@ -2,6 +2,7 @@
 
 import json
 import os
+from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -23,36 +24,43 @@ from protocols.errors import DatasiteError, StateError
 
 
 def add_peer(state: State, card: Path, fingerprint: str) -> PartyCard:
-    """Accepts the card of a party or an analyst. Raises RosterError when the fingerprint is another one."""
-    added = state.address_book().add_peer(card_text_of(card), fingerprint)
-    if state.kind == "party":
-        _journal(state).ok(
-            AuditEvent.PEER_ADDED,
-            _owner(state),
-            f"{added.kind} {added.name}",
-            organisation=added.organisation,
-        )
-    return added
+    """Accepts the card of a party or an analyst, once that is in the log (an analyst has none).
+
+    Raises RosterError when the fingerprint is another one, AuditError when it can't be logged.
+    """
+    book, text = state.address_book(), card_text_of(card)
+    new = book.acceptable(text, fingerprint)
+    if state.kind != "party":
+        return book.add_peer(text, fingerprint)
+    target = f"{new.kind} {new.name}"
+    with _journal(state).before(AuditEvent.PEER_ADDED, _owner(state), target, organisation=new.organisation):
+        return book.add_peer(text, fingerprint)
 
 
 def add_person(state: State, *, name: str, role: str, organisation: str, passphrase: bytes | None) -> Person:
-    """Makes a key for a person who may approve from now on. Raises ConfigError for a name that is taken."""
-    added = create_person(
+    """Makes a key for a person who may approve from now on, once that is in the log.
+
+    Raises ConfigError for a name that is taken, AuditError when it can't be logged.
+    """
+
+    def recorded(person: Person) -> AbstractContextManager[None]:
+        return _journal(state).before(
+            AuditEvent.CONFIG_CHANGED,
+            _owner(state),
+            f"person {person.name}",
+            role=person.role,
+            organisation=person.organisation,
+            key=person.key,
+        )
+
+    return create_person(
         state.folder,
         name=name,
         role=role,
         organisation=organisation or state.organisation,
         passphrase=passphrase,
+        recorded=recorded,
     )
-    _journal(state).ok(
-        AuditEvent.CONFIG_CHANGED,
-        _owner(state),
-        f"person {added.name}",
-        role=added.role,
-        organisation=added.organisation,
-        key=added.key,
-    )
-    return added
 
 
 def add_block(
@@ -66,7 +74,9 @@ def add_block(
 ) -> str:
     """Registers the file as a block and gives back what became of it, in words; `dry_run` reads and checks only.
 
-    A running supervisor publishes it at once, otherwise the next `serve` does.
+    A running supervisor publishes it at once, otherwise the next `serve` does. The version is known when the block is
+    stored, so the entry comes after that and before the publication: with an AuditError the block is stored, and the
+    next `serve` publishes it.
     """
     if dry_run:
         return f"dry run, nothing stored: {_counts(read_block(file, spec).keys.report)}"

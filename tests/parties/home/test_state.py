@@ -1,5 +1,6 @@
 """The state folder, cards and the address book."""
 
+import os
 import tempfile
 from dataclasses import replace
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 from parties.home.cards import PartyCard, card_fingerprint, card_text, parse_address, parse_card
 from parties.home.logins import KnownDatasite, add_datasite, known_datasites
 from parties.home.people import create_person, find_person, read_people
+from parties.home.private_files import write_json, write_private
 from parties.home.state import init_analyst, init_party, open_state
 from protocols import keys
 from protocols.errors import ConfigError, KeyFileError, RosterError, StateError
@@ -52,10 +54,45 @@ def test_an_analyst_has_the_same_make(tmp_path: Path) -> None:
     assert known_datasites(open_state(state.folder)) == {"bank": site}
 
 
-@pytest.mark.parametrize("name", [".", "party.toml", "secrets.json", "keys", "keys/signing.pem", "ledger.db"])
+@pytest.mark.parametrize("lost", ["url", "email", "password"])
+@pytest.mark.parametrize("value", [None, 7])
+def test_a_damaged_login_is_named_without_its_password(tmp_path: Path, lost: str, value: object) -> None:
+    state = init_analyst(tmp_path / "ana", name="ana", organisation="Lab")
+    login = {"url": "http://127.0.0.1:8081", "email": "ana@lab.example", "password": "secret-word"}
+    login |= {} if value is None else {lost: value}  # type: ignore[dict-item]
+    if value is None:
+        del login[lost]
+    write_json(state.folder / "datasites.json", {"bank": login})
+    with pytest.raises(StateError, match=f"bank has no text for {lost}") as raised:
+        known_datasites(state)
+    assert "secret-word" not in str(raised.value)
+
+
+def test_a_write_that_fails_leaves_the_old_content_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "people.json"
+    write_private(path, "old")
+    for step in ("fsync", "replace"):
+        with monkeypatch.context() as patch:
+            patch.setattr(os, step, lambda *arguments: (_ for _ in ()).throw(OSError(28, "No space left")))
+            with pytest.raises(OSError, match="No space"):
+                write_private(path, "new")
+        assert path.read_text() == "old"
+        assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        ".", "party.toml", "secrets.json", "keys", "keys/signing.pem", "ledger.db", "audit.jsonl", "users.json",
+        "datasites.json",
+    ],
+)  # fmt: skip
 def test_a_folder_or_file_that_others_can_read_is_refused(tmp_path: Path, name: str) -> None:
     state = init_party(tmp_path / "bank", name="bank", organisation="Bank")
-    (state.folder / "ledger.db").touch(0o600)
+    for made_later in ("ledger.db", "audit.jsonl", "users.json", "datasites.json"):
+        (state.folder / made_later).touch(0o600)
     path = state.folder / name
     path.chmod(path.stat().st_mode | 0o040)
     with pytest.raises(StateError, match="others could read it"):
