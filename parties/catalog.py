@@ -5,6 +5,7 @@ arrives from elsewhere is imported by name: a request's `computation` is looked 
 """
 
 import hashlib
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -113,6 +114,12 @@ def check_code(request: ComputationRequest) -> None:
             f"the request was made for code {request.code_digest[:12]}, installed is {code_digest()[:12]}",
             remedy="install the same release of fedaccord at every party, or ask with a new request",
         )
+
+
+def one_thread() -> None:
+    """Limits torch, if a program has loaded it, to one thread: then all ways of running it give the same bits."""
+    if "torch" in sys.modules:
+        sys.modules["torch"].set_num_threads(1)
 
 
 def _fedcvt_parameters(given: Mapping[str, object]) -> Parameters:

@@ -15,6 +15,8 @@ from protocols.errors import FedaccordError
 TRACEBACK_VARIABLE = "FEDACCORD_TRACEBACK"
 """Set to anything, it shows the traceback of an error that isn't ours; such a text may hold private values."""
 INTERRUPTED = 130
+ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+"""Set to 1 before anything numerical is loaded: every way of running a program gives the same bits with one thread."""
 
 typer.core.rich = None  # type: ignore[assignment,attr-defined]  # else brackets are escaped for rich
 app = typer.Typer(
@@ -53,6 +55,7 @@ def _root(
 
 def main() -> None:
     """Runs the command line; every error becomes one line with its remedy and exit status 1, never a traceback."""
+    os.environ.update(dict.fromkeys(ONE_THREAD, "1"))
     try:
         app(prog_name="fedaccord")
     except FedaccordError as error:

@@ -217,12 +217,13 @@ def _twins(options: DemoOptions, who: People, stage: Stage) -> tuple[Twin, ...]:
     from parties.demo.data import write_csv
 
     _say("9", "twins in one process, and the baselines that only the owner of all data can compute")
-    twins = [run_twin(who, stage.files, printed_progress("     seed 0"), whole=True)]
+    twins = [run_twin(who, stage.files, printed_progress("     seed 0"))]
     for seed in range(1, options.seeds):
         other = people(seed, aligned=options.aligned)
         bank, retailer = write_csv(other, stage.folder / "data" / f"seed-{seed}")
         files = {BANK: bank, RETAILER: retailer}
-        twins.append(run_twin(other, files, printed_progress(f"     seed {seed}"), whole=False))
+        observe = printed_progress(f"     seed {seed}")
+        twins.append(run_twin(other, files, observe, known_oracle=twins[0].oracle))
     return tuple(twins)
 
 

@@ -49,11 +49,17 @@ class Twin:
 
 
 def run_twin(
-    who: People, files: Mapping[str, Path], observe: Observe, *, whole: bool, minimum_group: int = 10
+    who: People,
+    files: Mapping[str, Path],
+    observe: Observe,
+    *,
+    known_oracle: Score | None = None,
+    minimum_group: int = 10,
 ) -> Twin:
     """The twin of one seed, from the parties' files (by party name).
 
-    A `whole` twin runs the catalog's programs from the first message; else the people are aligned in clear.
+    The first twin runs the catalog's programs from the first message. The others are given its oracle, whose people
+    are the same for every seed, and are aligned in clear.
     """
     data = {ROLES[name]: read_data(files[name], spec) for name, spec in specs().items()}
     computation = catalog.CATALOG[COMPUTATION]
@@ -64,7 +70,7 @@ def run_twin(
         public_seed=who.seed,
         minimum_overlap=overlap,
     )
-    if whole:
+    if known_oracle is None:
         outcomes = simulate_run(computation, settings, data, observe, private_seed=who.seed)
     else:
         seeds = {role: injected(who.seed, role) for role in computation.roles}
@@ -76,7 +82,7 @@ def run_twin(
         report=releasable(outcomes["active"].report, minimum_group),
         outcomes=outcomes,
         regression=logistic_regression(joined, who.seed),
-        oracle=oracle(joined, who.seed),
+        oracle=known_oracle or oracle(joined, who.seed),
         pseudo_accuracy=pseudo_label_accuracy(
             who,
             np.asarray(outcomes["passive"].artifacts["rows.passive_only"], np.int64),

@@ -51,6 +51,7 @@ def rehearse(
         for role in computation.roles
     }
     trace = Trace()
+    catalog.one_thread()
     outcomes = simulate(programs, observe=trace.observe)
     trace.fits(request)
     fill = {f"{kind} {sender} -> {to}": share for (kind, sender, to), share in trace.fill(request).items()}

@@ -56,6 +56,7 @@ def simulate_run(
         )
         for at, role in enumerate(computation.roles)
     }
+    catalog.one_thread()
     outcomes = simulate(programs)
     return {role: outcome for role, outcome in outcomes.items() if isinstance(outcome, Outcome)}
 
