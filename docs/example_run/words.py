@@ -41,7 +41,9 @@ EVENTS: Mapping[str, str] = {
     "messages_reserved": "Written before the first message. After a crash all of these count as used, "
     "so that a log never tells too little.",
     "psi_finished": "The tag of the alignment. Equal tags in both logs mean the same people in the same order.",
-    "run_finished": "How the run ended: messages, bytes and one hash over all of them, each way.",
+    "program_finished": "The program has ended: messages, bytes and one hash over all of them, each way. "
+    "The closing head covers this line; a goodbye that is lost still fails the run.",
+    "run_finished": "How the run ended, the one such line of a run, with the same sums as the line of the program.",
     "temporary_deleted": "What the run had kept only for itself was deleted.",
     "result_released": "The analyst fetched the released numbers. Every fetch has its line.",
     "server_stopped": "The datasite went down in order. A log without this line at its end tells of a crash.",

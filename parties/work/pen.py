@@ -64,15 +64,25 @@ class WorkerPen:
         """The alignment's tag: equal tags in both logs say that both parties speak of the same people in one order."""
         self.write(AuditEvent.PSI_FINISHED, alignment=tag)
 
+    def program_finished(self, traffic: Traffic) -> None:
+        """The program has ended, with what went over each link: the closing head covers this, the run's end is open."""
+        self.write(AuditEvent.PROGRAM_FINISHED, Result.OK, **_went(traffic))
+
     def end(self, end: End, traffic: Traffic) -> None:
-        """How the run ended, with what went over each link."""
+        """How the run ended, with what went over each link; a run has one such entry, its last but for a restart's."""
         detail: dict[str, Scalar] = {"state": end.state.value, "reason": end.reason or "none"}
         if end.detail:
             detail["detail"] = " ".join(end.detail.split())[:200].rstrip()
-        for word, way in (("sent", traffic.sent), ("received", traffic.received)):
-            for role, direction in way.items():
-                detail[f"{word} {role}"] = (
-                    f"{direction.messages} messages, {direction.size} bytes, sha256 {direction.transcript.digest()}"
-                )
         result = Result.FAILED if end.state is State.FAILED else Result.OK
-        self.write(_ENDS[end.state], Result.REFUSED if end.refused else result, **detail)
+        self.write(_ENDS[end.state], Result.REFUSED if end.refused else result, **detail, **_went(traffic))
+
+
+def _went(traffic: Traffic) -> dict[str, Scalar]:
+    """Messages, bytes and the hash over all of them, for each way of each link."""
+    detail: dict[str, Scalar] = {}
+    for word, way in (("sent", traffic.sent), ("received", traffic.received)):
+        for role, direction in way.items():
+            detail[f"{word} {role}"] = (
+                f"{direction.messages} messages, {direction.size} bytes, sha256 {direction.transcript.digest()}"
+            )
+    return detail

@@ -157,8 +157,7 @@ class Worker:
         program = computation.program(
             self._spec.role, self._request, data, seed, self._progress.observe, resume
         )
-        if "torch" in sys.modules:
-            sys.modules["torch"].set_num_threads(1)  # all ways of running give the same bits
+        catalog.one_thread()
         return program
 
     def _hello(self) -> bytes:
@@ -200,13 +199,16 @@ class Worker:
         )
 
     def _finish(self, outcome: Outcome, gate: Gate) -> None:
-        """Writes what the run leaves, then exchanges closing heads: only with both is it DONE."""
+        """Writes what the run leaves, then exchanges closing heads: only with both is it DONE.
+
+        The closing head covers the alignment and what was sent and received; the entry of the end comes after it.
+        """
         released = releasable(outcome.report, self._request.minimum_group)
         write_private(self._folder / ARTIFACTS_FILE, wire.pack_arrays(outcome.artifacts))
         write_json(self._folder / TRAFFIC_FILE, {"releases": [asdict(use) for use in gate.summary()]})
         if ALIGNMENT_TAG in outcome.artifacts:
             self._pen.aligned(outcome.artifacts[ALIGNMENT_TAG].tobytes().decode())
-        self._pen.end(End(state=State.DONE), self._traffic)
+        self._pen.program_finished(self._traffic)
         self._progress.phase("goodbye")
         head = self._head()
         for role, link in self._connected.links.items():
@@ -227,11 +229,10 @@ class Worker:
             link.close(code)
 
     def _end(self, end: End) -> State:
-        """Deletes what passes, logs the end, and says it last, so that whoever reads it finds all in place."""
+        """Deletes what passes, logs the end once, and says it last, so that whoever reads it finds all in place."""
         try:
             self._delete(end.state)
-            if end.state is not State.DONE:
-                self._pen.end(end, self._traffic)
+            self._pen.end(end, self._traffic)
         except (OSError, FedaccordError) as problem:
             _log.exception("the end could not be recorded")
             end = end if end.state is not State.DONE else ending(problem)

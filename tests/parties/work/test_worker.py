@@ -294,7 +294,11 @@ def test_a_normal_run(trial: Trial) -> None:
             audit.verify(peer.folder / "audit.jsonl", heads=[signed])
         assert len(party.entries(AuditEvent.HANDSHAKE)) == 1
         assert len(party.entries(AuditEvent.MESSAGES_RESERVED)) == 1
-        assert len(party.entries(AuditEvent.RUN_FINISHED)) == 1
+        finished, end = party.entries(AuditEvent.PROGRAM_FINISHED), party.entries(AuditEvent.RUN_FINISHED)
+        assert (len(finished), len(end)) == (1, 1)
+        assert end[0].index == party.log.head().index
+        closing = int(str(dict(peer.entries(AuditEvent.HEAD_RECEIVED)[1].detail)["index"]))
+        assert closing >= finished[0].index, "the closing head covers what was sent and received"
         assert len(party.entries(AuditEvent.TEMPORARY_DELETED)) == 1
         assert party.asked == ["sign_head", "run_committed", "sign_head"]
     sent = dict(bank.entries(AuditEvent.RUN_FINISHED)[0].detail)["sent passive"]
@@ -377,6 +381,19 @@ def test_a_killed_peer_is_lost_by_name(trial: Trial, side: str) -> None:
     assert killed.name in other.snapshot().note
     assert len(other.entries(AuditEvent.RUN_FAILED)) == 1
     assert killed.snapshot().state is State.RUNNING  # its supervisor notices
+
+
+@pytest.mark.slow
+def test_a_peer_lost_before_its_goodbye_leaves_one_end_in_the_log(trial: Trial) -> None:
+    trial.prepare(trial.request())
+    trial.start_both("no goodbye")
+    assert trial.end(trial.bank) is ExitCode.FAILED
+    assert trial.bank.snapshot().reason == "peer_lost"
+    events = [entry.event for entry in trial.bank.log.entries()]
+    ends = [event for event in events if event.startswith("run_")]
+    assert (ends, events[-1]) == ([AuditEvent.RUN_FAILED], AuditEvent.RUN_FAILED)
+    assert AuditEvent.PROGRAM_FINISHED in events
+    assert not (trial.bank.run / RESULT_FILE).exists()
 
 
 @pytest.mark.slow

@@ -38,6 +38,8 @@ def main() -> int:
     os.umask(0o077)
     logging.basicConfig(stream=sys.stderr, level=logging.INFO)
     kind = Open if "open" in sys.argv else Gate
+    if tampered == "no goodbye":
+        worker.goodbye = lambda head, traffic, role: os._exit(9)
     if tampered == "careless":
         worker.approvals_of = lambda text, request, now: ()
     return run(
