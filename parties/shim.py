@@ -29,7 +29,7 @@ STATE_VARIABLE = "FEDACCORD_STATE"
 """Environment variable by which the launcher tells the syft process where the state folder is."""
 ANSWER_LIMIT = 1 << 20
 """Bytes of one answer: syft keeps every result for ever, so an answer holds released numbers and nothing else."""
-REFUSAL_FIELDS = ("missing", "used", "allowed", "state", "reason")
+REFUSAL_FIELDS = ("used", "allowed", "state")
 """What of a refusal may reach the analyst beside its code; never a message, which is for the owner's log."""
 SYFT_FRAME = ("syft.service.code.user_code", "execute_byte_code")
 

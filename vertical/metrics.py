@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,10 +33,6 @@ class Evaluation:
     majority_rate: float | None
     reasons: tuple[str, ...]
     warnings: tuple[str, ...]
-
-    def to_report(self) -> dict[str, object]:
-        """The same as JSON values."""
-        return {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(self).items()}
 
 
 def evaluate(logits: Scores, labels: Labels) -> Evaluation:

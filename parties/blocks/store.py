@@ -149,11 +149,6 @@ class Store:
             classes=schema.classes if label else (),
         )
 
-    def open_keys(self, commitment: str) -> tuple[bytes, ...]:
-        """The block's keys alone, in row order, checked and counted like `open`."""
-        schema = self.find(commitment)
-        return self._reader(schema, commitment, ()).keys()
-
     def opens(self, name: str) -> int:
         """How often private files of the block, in any version, were opened."""
         path = self.folder / name / _OPENS

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -92,10 +90,3 @@ def test_rows_without_a_label_do_not_count() -> None:
 
 def test_balanced_accuracy_is_the_mean_over_true_classes() -> None:
     assert balanced_accuracy(np.array([0, 0, 1, 2]), np.array([0, 0, 0, 1])) == pytest.approx((2 / 3 + 0) / 2)
-
-
-def test_report_is_json() -> None:
-    report = json.loads(json.dumps(evaluate(two(-1.0, 1.0), np.array([0, 1])).to_report()))
-    assert report["rows"] == 2
-    assert report["auc"] == 1.0
-    assert report["warnings"] == []

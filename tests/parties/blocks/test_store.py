@@ -48,7 +48,6 @@ def test_what_was_added_comes_back(store, tmp_path):
     np.testing.assert_array_equal(data.labels, block.labels)
     np.testing.assert_array_equal(data.split, block.split)
     assert data.classes == ("no", "yes")
-    assert store.open_keys(schema.commitment) == data.keys
 
 
 def test_arrays_are_mapped_and_read_only(store, tmp_path):
@@ -69,7 +68,7 @@ def test_keys_of_any_text_come_back(store, tmp_path):
     text = "cust_id,a\n" + "".join(f"{key},{i}\n" for i, key in enumerate(keys))
     block = read_block(written(tmp_path, text), spec())
     schema = store.add(block, made_mock(block))
-    assert store.open_keys(schema.commitment) == tuple(key.encode() for key in keys)
+    assert store.open(schema.commitment, ("a",)).keys == tuple(key.encode() for key in keys)
 
 
 def test_schema_list_and_mock(store, tmp_path):
@@ -85,7 +84,7 @@ def test_schema_list_and_mock(store, tmp_path):
 
 def test_files_belong_to_their_owner_only(store, tmp_path):
     add(store, tmp_path)
-    store.open_keys(store.describe("bank").commitment)
+    store.open(store.describe("bank").commitment, ("age",))
     for folder, names, files in os.walk(store.folder):
         assert stat.S_IMODE(os.stat(folder).st_mode) == 0o700
         assert all(stat.S_IMODE(os.stat(os.path.join(folder, file)).st_mode) == 0o600 for file in files)
@@ -241,7 +240,7 @@ def test_openings_are_counted_and_refusals_are_not(store, tmp_path):
             store.open(commitment, columns, label)
     store.list(), store.mock("bank")
     assert store.opens("bank") == 1
-    store.open_keys(schema.commitment)
+    store.open(schema.commitment, ("age",))
     assert store.opens("bank") == 2
 
 

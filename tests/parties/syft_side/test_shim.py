@@ -117,10 +117,18 @@ def test_a_refusal_keeps_its_code_and_facts_but_no_message(supervisor: Superviso
     supervisor.handler = lambda question: {
         "ok": False,
         "error": "not_approved",
-        "missing": ["retailer"],
+        "state": "PENDING",
+        "used": 0,
+        "allowed": 1,
         "path": "/x",
     }
-    assert called("start") == {"ok": False, "error": "not_approved", "missing": ["retailer"]}
+    assert called("start") == {
+        "ok": False,
+        "error": "not_approved",
+        "state": "PENDING",
+        "used": 0,
+        "allowed": 1,
+    }
 
 
 @pytest.mark.parametrize(
