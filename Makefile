@@ -13,12 +13,13 @@ setup: $(STAMP)  ## create the virtual environment and install everything
 
 $(STAMP): setup.cfg constraints.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(0 if (3, 11) <= v < (3, 13) else f"fedaccord needs Python 3.11 or 3.12 (syft 0.9.5 does); this is {v[0]}.{v[1]}. Try: make PYTHON=python3.11 $(MAKECMDGOALS)")'
+	@echo "installing into $(VENV): about 2 GB, two to five minutes"
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[demo,dev]"
 	@touch $@
 
 demo: $(STAMP)   ## two datasites train FedCVT on the Adult data; report in out/demo/
-	$(BIN)/fedaccord demo --out out/demo
+	$(BIN)/fedaccord demo --out out/demo --seeds 5
 
 format: $(STAMP) ## rewrite the code in the project's format
 	$(BIN)/ruff format .

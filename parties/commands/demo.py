@@ -30,11 +30,11 @@ def demo(
 ) -> None:
     """Two datasites train FedCVT on the Adult data, from blocks to report, with real servers, approvals and TLS."""
     from parties.demo.data import people
-    from parties.demo.setup import fresh_folder, prepare_files
+    from parties.demo.setup import PREPARED_MARK, fresh_folder, prepare_files
     from parties.demo.story import DemoOptions, run_demo
 
     if prepare:
-        typer.echo(prepare_files(fresh_folder(out), people(0, aligned=aligned)))
+        typer.echo(prepare_files(fresh_folder(out, PREPARED_MARK), people(0, aligned=aligned)))
         return
     run_demo(DemoOptions(out=out, aligned=aligned, seeds=seeds))
 

@@ -10,17 +10,26 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from parties.blocks.block import BlockSpec
+from parties.control.supervisor import LOCK_FILE, only_one
 from parties.demo.data import BANK_COLUMNS, LABEL, RETAILER_COLUMNS, SPLIT, SUBJECT_KEY, People, write_csv
 from parties.demo.sites import free_ports, free_range
 from parties.home.cards import card_fingerprint
 from parties.home.private_files import toml_text, write_private
-from parties.home.state import State, init_analyst, init_party
+from parties.home.state import State, init_analyst, init_party, open_state
 from parties.roles.owner import add_block, add_peer
 from protocols.errors import StateError
 
-MARK = ".fedaccord-demo"
-"""A file that says that the folder is a demo's output and may be replaced by the next demo."""
+MARK, PREPARED_MARK = ".fedaccord-demo", ".fedaccord-prepared"
+"""Files that say which kind of demo made the folder; only the same kind replaces what it made."""
 BANK, RETAILER, ANALYST = "bank", "retailer", "analyst"
+MADE = {
+    PREPARED_MARK: frozenset({"data", "plan.toml"}),
+    MARK: frozenset(
+        {"data", "plan.toml", BANK, RETAILER, ANALYST, "heads", "report.html", "result.json"}
+        | {f"{party}-login.json" for party in (BANK, RETAILER)}
+    ),
+}
+"""What each kind makes; whatever else stands in the folder is somebody's work."""
 ANALYST_EMAIL = "ana@lab.example.org"
 ROLES: Mapping[str, str] = {BANK: "active", RETAILER: "passive"}
 BLOCK = "customers"
@@ -60,17 +69,32 @@ def specs() -> dict[str, BlockSpec]:
     return {BANK: bank, RETAILER: BlockSpec(name=BLOCK, subject_key=SUBJECT_KEY, split=SPLIT)}
 
 
-def fresh_folder(folder: Path) -> Path:
-    """The empty folder; an earlier demo's output is removed, anything else is left alone. Raises StateError."""
+def fresh_folder(folder: Path, mark: str = MARK) -> Path:
+    """The empty folder. What an earlier demo of the same kind made there is removed; nothing else ever is.
+
+    Raises StateError when the folder holds anything else, or when a datasite runs in it.
+    """
     folder = folder.resolve()
-    if folder.is_dir() and (folder / MARK).exists():
-        shutil.rmtree(folder)
-    if folder.exists() and any(folder.iterdir()):
+    found = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
+    foreign = sorted(found - MADE[mark] - {mark}) if mark in found else sorted(found)
+    if foreign:
         raise StateError(
-            f"{folder} is not empty and not of an earlier demo", remedy="choose another folder with --out"
+            f"{folder} holds {', '.join(foreign[:5])}, which no earlier demo left there",
+            remedy="choose another folder with --out, or remove it yourself",
         )
+    for name in ROLES:
+        if (folder / name / LOCK_FILE).exists():
+            with only_one(
+                open_state(folder / name, test_mode=True)
+            ):  # StateError while a supervisor runs there
+                shutil.rmtree(folder / name)
+    for path in [folder / name for name in found]:
+        if path.is_dir():
+            shutil.rmtree(path)
+        elif path.exists():
+            path.unlink()
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / MARK).write_text("made by `fedaccord demo`; replaced by the next one\n", encoding="utf-8")
+    (folder / mark).write_text("made by `fedaccord demo`; the next one replaces it\n", encoding="utf-8")
     return folder
 
 
