@@ -1,6 +1,7 @@
 """Runs a party's datasite in the foreground: the supervisor wired to the store, the catalog and the syft server."""
 
 import os
+import signal
 import sys
 import threading
 import time
@@ -14,8 +15,13 @@ from parties.syft_side.launcher import START_SECONDS, launch, ready_path
 POLL = 0.1  # seconds between two looks for the syft server
 
 
-def run_datasite(state: State, *, injected_seed: int | None = None, bind: str = "") -> None:
-    """Serves until Ctrl-C, SIGTERM or `shutdown`. Raises StateError, PortInUse or DatasiteError with the remedy."""
+def run_datasite(
+    state: State, *, injected_seed: int | None = None, bind: str = "", until_stdin_ends: bool = False
+) -> None:
+    """Serves until Ctrl-C, SIGTERM or `shutdown`, and with `until_stdin_ends` until whoever started us is gone.
+
+    Raises StateError, PortInUse or DatasiteError with the remedy.
+    """
     store = Store(state.blocks)
 
     def current_block(name: str) -> tuple[int, str]:
@@ -30,9 +36,18 @@ def run_datasite(state: State, *, injected_seed: int | None = None, bind: str = 
         injected_seed=injected_seed,
         bind=bind,
     )
+    if until_stdin_ends:
+        threading.Thread(target=_end_with_stdin, name="stdin", daemon=True).start()
     # In a thread of its own: a signal must end the start, too.
     announcing = threading.Thread(target=_announce, args=(state,), name="announce", daemon=True)
     serve(state, options, ready=announcing.start)
+
+
+def _end_with_stdin() -> None:
+    """Ends this process in order, as SIGTERM does, when its standard input ends."""
+    while os.read(0, 4096):
+        continue
+    os.kill(os.getpid(), signal.SIGTERM)
 
 
 def _announce(state: State) -> None:

@@ -45,16 +45,16 @@ def free_range(size: int, attempts: int = 50) -> str:
 @contextmanager
 def served(state: State, *, injected_seed: int | None) -> Iterator[subprocess.Popen[bytes]]:
     """A running datasite, `fedaccord serve` in a process of its own; ended in order, or by force, on the way out."""
-    command = [sys.executable, "-m", "parties", "serve", "--state", str(state.folder)]
+    command = [sys.executable, "-m", "parties", "serve", "--until-stdin-ends", "--state", str(state.folder)]
     if injected_seed is not None:
         command += ["--inject-private-seed", str(injected_seed)]
     with (state.folder / "serve.log").open("ab") as log:
-        # Its own session: Ctrl-C reaches us only, and we end it in order.
+        # Its own session: Ctrl-C reaches us only, and we end it in order. If we are killed, its standard input ends.
         process = subprocess.Popen(
             command,
             stdout=log,
             stderr=log,
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.PIPE,
             env=_environment(),
             start_new_session=True,
         )

@@ -6,9 +6,12 @@ public data, and is marked so.
 """
 
 import json
+import os
+import subprocess
+import tempfile
 import time
-from collections.abc import Mapping
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -72,14 +75,16 @@ def run_demo(options: DemoOptions) -> Finished:
     stage = prepare(fresh_folder(options.out), who)
     _say("1", f"two files, three state folders, exchanged cards, blocks with mock twins in {stage.folder}")
     with ExitStack() as stack:
+        stack.enter_context(_own_temporary_folder(stage.folder))
         _start_datasites(stage, stack)
         sites = _open_accounts(stage)
         request = _ask(stage, sites)
         _approve(stage, request, sites)
         reports = _run(stage, request, sites)
-    audit = _verify_audit(stage)
-    twins = _twins(options, who, stage)
-    same = _same_as_twin(stage, twins[0])
+    with _own_temporary_folder(stage.folder):
+        audit = _verify_audit(stage)
+        twins = _twins(options, who, stage)
+    different = _different_from_twin(stage, twins[0])
     finished = Finished(
         request=request,
         who=who,
@@ -87,7 +92,7 @@ def run_demo(options: DemoOptions) -> Finished:
         twins=twins,
         traffic={name: read_traffic(stage.states[name]) for name in ROLES},
         audit=audit,
-        same_as_twin=same,
+        same_as_twin=not different,
         seconds=time.monotonic() - begin,
     )
     write_report(finished, options.out / "report.html")
@@ -95,7 +100,24 @@ def run_demo(options: DemoOptions) -> Finished:
         json.dumps(result_document(finished), indent=2, sort_keys=True) + "\n", encoding="utf-8"
     )
     print(summary(finished, options.out), flush=True)
+    if different:
+        raise DatasiteError(f"the model part of {', '.join(different)} differs from its twin in one process")
     return finished
+
+
+@contextmanager
+def _own_temporary_folder(folder: Path) -> Iterator[None]:
+    """Libraries that this process loads put their temporary files here, and here they are removed."""
+    with tempfile.TemporaryDirectory(prefix=".temporary-", dir=folder) as own:
+        before = os.environ.get("TMPDIR"), tempfile.tempdir
+        os.environ["TMPDIR"] = tempfile.tempdir = own
+        try:
+            yield
+        finally:
+            os.environ.pop("TMPDIR")
+            if before[0] is not None:
+                os.environ["TMPDIR"] = before[0]
+            tempfile.tempdir = before[1]
 
 
 def _start_datasites(stage: Stage, stack: ExitStack) -> None:
@@ -105,9 +127,17 @@ def _start_datasites(stage: Stage, stack: ExitStack) -> None:
     processes = {
         name: stack.enter_context(served(state, injected_seed=seed)) for name, state in states.items()
     }
+    stack.callback(_stop_all, processes)
     wait_until_ready(processes, states)
     for name, state in states.items():
         print(f"     {name}: http://{state.host}:{state.port}", flush=True)
+
+
+def _stop_all(processes: Mapping[str, subprocess.Popen[bytes]]) -> None:
+    """Asks all at once, so that they stop side by side."""
+    print("     stopping the datasites", flush=True)
+    for process in processes.values():
+        process.terminate()
 
 
 def _open_accounts(stage: Stage) -> dict[str, Datasite]:
@@ -227,13 +257,14 @@ def _twins(options: DemoOptions, who: People, stage: Stage) -> tuple[Twin, ...]:
     return tuple(twins)
 
 
-def _same_as_twin(stage: Stage, twin: Twin) -> bool:
-    """Whether both parties' model parts are, bit for bit, those of the one-process twin. DatasiteError when not."""
+def _different_from_twin(stage: Stage, twin: Twin) -> list[str]:
+    """The parties whose model parts aren't, bit for bit, those of the one-process twin; none when all is well."""
+    different = []
     for name, role in ROLES.items():
         (path,) = stage.states[name].runs.glob(f"*/{ARTIFACTS_FILE}")
         if not same_bits(unpack_arrays(path.read_bytes()), twin.outcomes[role].artifacts):
-            raise DatasiteError(f"the model part of {name} differs from its twin in one process")
-    return True
+            different.append(name)
+    return different
 
 
 def _say(number: str, text: str) -> None:
