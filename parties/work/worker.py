@@ -86,7 +86,7 @@ class Worker:
         self._traffic = Traffic(roles)
         self._pen = WorkerPen(self._spec, self._request, tools.now)
         self._progress = ProgressFile(folder, self._traffic)
-        self._checkpoints = Checkpoints(folder / CHECKPOINTS)
+        self._checkpoints: Checkpoints  # opened with the seed
         self._connected = Connected(links={}, peers=())
 
     def run(self) -> ExitCode:
@@ -103,6 +103,7 @@ class Worker:
     def _work(self) -> None:
         computation = self._check_papers()
         seed = self._seed()
+        self._checkpoints = Checkpoints(self._folder / CHECKPOINTS, seed)
         connecting = Connecting(self._spec, self._request, self._hello(), self._stop.check)
         try:
             self._progress.phase("connect")

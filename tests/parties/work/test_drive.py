@@ -276,6 +276,21 @@ def test_a_damaged_checkpoint_is_an_error(tmp_path: Path, damage: Callable[[byte
         checkpoints.load(5)
 
 
+def test_a_damaged_checkpoint_counts_as_not_held(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    gate, seed = Gate(toy.manifest(STEPS), "active"), b"s" * 32
+    checkpoints = Checkpoints(tmp_path, seed)
+    for step in (5, 10, 15, 20):
+        checkpoints.save(Checkpoint(step, {"at": np.array(step)}), gate)
+    flipped, copied = tmp_path / "00000020.ckpt", tmp_path / "00000015.ckpt"
+    flipped.write_bytes(flipped.read_bytes()[:-1] + b"?")
+    copied.write_bytes((tmp_path / "00000010.ckpt").read_bytes())
+    again = Checkpoints(tmp_path, seed)
+    assert again.steps() == (10,)
+    assert int(again.load(10)[0]["at"]) == 10
+    assert "the checkpoint of step 20 is damaged" in caplog.text
+    assert Checkpoints(tmp_path, b"another seed").steps() == ()
+
+
 def test_a_resumed_program_ends_with_the_same_bits(tmp_path: Path) -> None:
     both = sides()
     whole = run_both(both, programs())
