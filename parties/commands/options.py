@@ -42,27 +42,25 @@ def example(command: str) -> str:
     return f"\b\nExample:\n  {command}"
 
 
-def party(folder: Path, *, warn: bool = True) -> "State":
-    """The party's state in the folder, its warnings shown; StateError when it is missing or an analyst's."""
-    return _opened(folder, "party", warn)
+def party(folder: Path) -> "State":
+    """The party's state in the folder; StateError when it is missing or an analyst's."""
+    return _opened(folder, "party")
 
 
 def analyst(folder: Path) -> "State":
-    """The analyst's state in the folder, its warnings shown; StateError when it is missing or a party's."""
+    """The analyst's state in the folder; StateError when it is missing or a party's."""
     return _opened(folder, "analyst")
 
 
 def anybody(folder: Path) -> "State":
-    """The state in the folder, its warnings shown; StateError when it is missing."""
+    """The state in the folder; StateError when it is missing."""
     return _opened(folder, "")
 
 
-def _opened(folder: Path, kind: str, warn: bool = True) -> "State":
+def _opened(folder: Path, kind: str) -> "State":
     from parties.home.state import open_state, require_kind
 
     state = open_state(folder)
-    for warning in state.warnings if warn else ():
-        typer.echo(f"warning: {warning}", err=True)
     return require_kind(state, kind) if kind else state
 
 

@@ -67,7 +67,9 @@ def init(
             help="host:first-last where this party's workers listen; without it they dial the other party."
         ),
     ] = "",
-    port: Annotated[int, typer.Option(help="Port of the syft server on 127.0.0.1.")] = 8081,
+    port: Annotated[
+        int | None, typer.Option(help="Port of the syft server on 127.0.0.1; 8081 unless given.")
+    ] = None,
     owner: Annotated[str, typer.Option(help="Name of the first person who may approve.")] = "owner",
     analyst: Annotated[
         bool, typer.Option("--analyst", help="Make an analyst's folder instead of a party's.")
@@ -81,8 +83,14 @@ def init(
     supervisor runs unattended.
     """
     from parties.home.cards import card_fingerprint
-    from parties.home.state import init_analyst, init_party
+    from parties.home.state import init_analyst, init_party, open_state
+    from protocols.errors import StateError
 
+    if analyst and (link or port is not None):
+        raise StateError(
+            "--link and --port are a party's: an analyst runs no server and no link",
+            remedy="leave them out, or leave out --analyst",
+        )
     secret = new_passphrase(passphrase_file, ask_passphrase)
     if analyst:
         state = init_analyst(folder, name=name, organisation=organisation, passphrase=secret)
@@ -92,10 +100,12 @@ def init(
             name=name,
             organisation=organisation,
             address=link,
-            port=port,
+            port=8081 if port is None else port,
             owner=owner,
             passphrase=secret,
         )
+    for warning in open_state(folder).warnings:
+        typer.echo(f"warning: {warning}", err=True)
     typer.echo(f"state folder {state.folder} is ready")
     typer.echo(f"card         {state.folder / 'card.json'}  (give it to the others; it holds no secret)")
     typer.echo(f"fingerprint  {card_fingerprint(state.card())}  (read it to them over another channel)")
@@ -199,8 +209,15 @@ def serve(
         ),
     ] = None,
     bind: Annotated[str, typer.Option(help="Host the link binds, when it isn't the one in the card.")] = "",
+    until_stdin_ends: Annotated[
+        bool,
+        typer.Option(
+            "--until-stdin-ends", help="Also stop when standard input ends: for programs that start it."
+        ),
+    ] = False,
 ) -> None:
     """Run the datasite: supervisor, syft server, and one worker process per approved run. Ctrl-C stops all of it."""
     from parties.control.supervise import run_datasite
 
-    run_datasite(party(state, warn=False), injected_seed=inject_private_seed, bind=bind)
+    here = party(state)
+    run_datasite(here, injected_seed=inject_private_seed, bind=bind, until_stdin_ends=until_stdin_ends)

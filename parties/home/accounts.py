@@ -27,7 +27,7 @@ class Accounts:
         if self.all().get(request.analyst.name) != email:
             raise RequestError(
                 f"the request names analyst {request.analyst.name}, who has no account {email[:80]!r} here",
-                remedy=f"fedaccord user add {request.analyst.name} --email ...",
+                remedy="fedaccord user add CARD --fingerprint ... --email ... --out FILE",
             )
 
     def all(self) -> dict[str, str]:

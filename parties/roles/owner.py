@@ -2,6 +2,7 @@
 
 import json
 import os
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -9,8 +10,8 @@ from pathlib import Path
 import numpy as np
 
 from parties.blocks.block import BlockSpec, read_block
-from parties.blocks.registration import register
-from parties.blocks.schema import BlockSchema, schema_text
+from parties.blocks.registration import rare_classes, register
+from parties.blocks.schema import SMALLEST_GROUP, BlockSchema, schema_text
 from parties.blocks.store import Store
 from parties.blocks.subject_key import KeyReport
 from parties.control.asking import ask, task_end
@@ -79,7 +80,8 @@ def add_block(
     next `serve` publishes it.
     """
     if dry_run:
-        return f"dry run, nothing stored: {_counts(read_block(file, spec).keys.report)}"
+        read = read_block(file, spec)
+        return f"dry run, nothing stored: {_counts(read.keys.report)}{_rare(rare_classes(read))}"
     generator = np.random.default_rng()
     done = register(Store(state.blocks), file, spec, generator=generator, mock=mock, replace=replace)
     schema = done.schema
@@ -94,7 +96,7 @@ def add_block(
     return (
         f"block {schema.block} version {schema.version}: {_counts(done.keys)}\n"
         f"columns     {', '.join(schema.names)}\n"
-        f"label       {schema.label or 'none'}\n"
+        f"label       {schema.label or 'none'}{_rare(done.rare_classes)}\n"
         f"published   {published}: {schema.rows} rows (rounded up), commitment {schema.commitment[:16]}..."
     )
 
@@ -109,9 +111,9 @@ def describe_blocks(state: State, name: str) -> tuple[dict[str, object], str]:
         ]
         return {"blocks": [json.loads(schema_text(s)) for s in schemas]}, "\n".join(lines) or "no blocks yet"
     schema = store.describe(name)
-    mock = store.mock(name)
+    mock = store.mock(name).head(5).replace("", "(missing)")
     return json.loads(schema_text(schema)), "\n".join(
-        [*_schema_lines(schema), "", "MOCK rows (nobody's):", mock.head(5).to_string(index=False)]
+        [*_schema_lines(schema), "", "MOCK rows (nobody's):", mock.to_string(index=False)]
     )
 
 
@@ -119,14 +121,18 @@ def add_user(state: State, card: Path, fingerprint: str, email: str, out: Path, 
     """Accepts an analyst, opens an account on the datasite, writes the login file and gives back what became of it.
 
     `serve` must be running; `wait` is for how many seconds to wait until syft has the account. The password is kept
-    in the login file alone, once syft has the account. Raises StateError for a card of a party or a place that can't be
-    written, DatasiteError when syft refuses the account.
+    in the login file alone, once syft has the account. Raises StateError for a card of a party, for a file that exists
+    or can't be written, and when no supervisor runs: then the address book is as before. DatasiteError when syft
+    refuses the account.
     """
-    check_writable(out)
+    check_new_file(out)
     if parse_card(card_text_of(card)).kind != "analyst":
         raise StateError(
             f"{card} is the card of a party", remedy="accounts are for analysts; see `fedaccord peer add`"
         )
+    ask(
+        state.folder, "task_state", kind="add_user", about=email
+    )  # a supervisor runs, before anything is changed
     added = add_peer(state, card, fingerprint)
     password = ask(state.folder, "add_user", name=added.name, email=email)["password"]
     url = f"http://{state.host}:{state.port}"
@@ -139,9 +145,11 @@ def add_user(state: State, card: Path, fingerprint: str, email: str, out: Path, 
     return f"account {email} {opens}; login in {out} (mode 0600): hand it over and delete it"
 
 
-def check_writable(path: Path) -> None:
-    """StateError when a file can't be made in the path's folder, or the path is a folder."""
-    if path.is_dir() or not os.access(path.parent, os.W_OK):
+def check_new_file(path: Path) -> None:
+    """StateError when there is something at the path already, or a file can't be made in its folder."""
+    if path.is_file() or path.is_symlink():
+        raise StateError(f"{path} exists already", remedy="name a new file; none is overwritten")
+    if path.exists() or not os.access(path.parent, os.W_OK):
         raise StateError(f"{path} can't be written", remedy="name a file in a folder of yours")
 
 
@@ -172,12 +180,29 @@ def _schema_lines(schema: BlockSchema) -> list[str]:
     ]
     for column in schema.columns:
         shown = (
-            ", ".join(column.levels)
+            _fitting(column.levels, ", ")
             if column.levels
-            else "  ".join(f"{q.share:.0%}: {q.value:g}" for q in column.quantiles)
+            else _fitting([f"{q.share:.0%}: {q.value:g}" for q in column.quantiles], "  ")
         )
-        lines.append(f"  {column.name:<18} {column.kind.value:<12} {shown[:90]}")
+        lines.append(f"  {column.name:<18} {column.kind.value:<12} {shown}")
     return lines
+
+
+def _fitting(words: Sequence[str], separator: str, width: int = 90) -> str:
+    """The words on a line of that width, none cut; "..." in place of those that don't fit (the first always does)."""
+    if len(separator.join(words)) <= width:
+        return separator.join(words)
+    shown = words[:1]
+    while len(separator.join([*words[: len(shown) + 1], "..."])) <= width:
+        shown = words[: len(shown) + 1]
+    return separator.join([*shown, "..."])
+
+
+def _rare(classes: int) -> str:
+    """What the owner should know before the names of classes are published; "" when none is rare."""
+    if not classes:
+        return ""
+    return f"; classes with fewer than {SMALLEST_GROUP} people: {classes}; the name of every class is published"
 
 
 def _counts(report: KeyReport) -> str:

@@ -42,10 +42,20 @@ def test_init_says_what_to_hand_over(tmp_path: Path) -> None:
         (("--name", "bank", "--link", "7400"), "is not host:first-last"),
         (("--name", "bank", "--port", "70000"), "port 70000"),
         (("--name", "bank", "--owner", "../x"), "is not usable"),
+        (("--name", "ana", "--analyst", "--port", "8081"), "--link and --port are a party's"),
+        (("--name", "ana", "--analyst", "--link", "127.0.0.1:1-2"), "--link and --port are a party's"),
     ],
 )
 def test_init_refuses_what_it_cannot_use(tmp_path: Path, words: tuple[str, ...], told: str) -> None:
     assert told in bad("init", tmp_path / "x", "--organisation", "Example", *words)
+
+
+def test_only_init_warns_of_the_temporary_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("parties.home.state._warnings", lambda folder: (f"{folder} may vanish",))
+    folder = tmp_path / "x"
+    said = good("init", folder, "--name", "bank", "--organisation", "Example Bank")
+    assert said.err == f"warning: {folder} may vanish\n"
+    assert good("peer", "list", "-s", folder).err == ""
 
 
 def test_init_never_overwrites(folders: Path) -> None:
@@ -89,6 +99,9 @@ def test_a_folder_that_is_no_state_is_named_and_left_alone(tmp_path: Path, kind:
     before = sorted(tmp_path.rglob("*"))
     said = bad("peer", "list", "-s", folder)
     assert str(folder) in said
+    assert "chmod" not in said
+    if kind in ("empty", "open to others"):
+        assert f"{folder} is no state folder: it has no party.toml" in said
     assert sorted(tmp_path.rglob("*")) == before
 
 
@@ -96,6 +109,9 @@ def test_peers_are_added_by_fingerprint_only(folders: Path) -> None:
     card = folders / "shop" / "card.json"
     said = bad("peer", "add", card, "--fingerprint", NONE, "-s", folders / "bank")
     assert "another fingerprint than the one you gave" in said
+    for short in (NONE[:-1], fingerprint(folders / "shop").replace("-", "")[:16], "x"):
+        said = bad("peer", "add", card, "--fingerprint", short, "-s", folders / "bank")
+        assert "is no fingerprint: it has 64 hexadecimal digits" in said
     good("peer", "add", card, "--fingerprint", fingerprint(folders / "shop"), "-s", folders / "bank")
     listed = good("peer", "list", "-s", folders / "bank").out
     assert [line.split()[1] for line in listed.splitlines()] == ["bank", "shop"]
@@ -211,6 +227,29 @@ def test_a_file_without_rights_is_named(folders: Path, tmp_path: Path) -> None:
     assert "Permission denied" in said
 
 
+def test_many_keys_that_do_not_fit_the_rule_refuse_the_file(folders: Path, tmp_path: Path) -> None:
+    rows = ["who,town,a", *(f"PERSON-{n},{'town ' + 'x' * 20}{n % 9},{n}" for n in range(3))]
+    rows += [f"{n},{'town ' + 'x' * 20}{n % 6}," for n in range(37)]
+    (tmp_path / "f.csv").write_text("\n".join(rows) + "\n")
+    words = ("block", "add", tmp_path / "f.csv", "--name", "many", "--key", "who", "--key-rule", "digits:7")
+    said = bad(*words, "-s", folders / "bank")
+    assert "3 of 40 keys don't fit the rule digits:7@1" in said
+    assert "--allow-unusable" in said
+    assert "many" not in good("block", "show", "-s", folders / "bank").out
+    assert "3 unusable" in good(*words, "--allow-unusable", "--categorical", "a", "-s", folders / "bank").out
+
+
+def test_levels_are_shown_whole_and_blank_cells_as_missing(folders: Path, tmp_path: Path) -> None:
+    towns = [f"town {'x' * 20}{n}" for n in range(6)]
+    rows = ["who,town,a", *(f"PERSON-{n},{towns[n % 6]}," for n in range(120))]
+    (tmp_path / "f.csv").write_text("\n".join(rows) + "\n")
+    words = ("block", "add", tmp_path / "f.csv", "--name", "wide", "--key", "who", "--categorical", "a")
+    good(*words, "-s", folders / "bank")
+    said = good("block", "show", "wide", "-s", folders / "bank").out
+    assert f"{towns[0]}, {towns[1]}, {towns[2]}, ...\n" in said
+    assert "(missing)" in said
+
+
 def test_a_dry_run_stores_nothing(folders: Path, tmp_path: Path) -> None:
     (tmp_path / "f.csv").write_text("who,a\nPERSON-1,1\nPERSON-2,2\n,3\n")
     words = (
@@ -240,6 +279,14 @@ def test_an_account_needs_a_supervisor(folders: Path, tmp_path: Path) -> None:
     assert "no supervisor runs" in said
     assert f"fedaccord serve --state {folders / 'bank'}" in said
     assert not (tmp_path / "login.json").exists()
+    assert not (folders / "bank" / "peers" / "ana.json").exists()
+
+
+def test_a_login_never_overwrites_a_file(folders: Path, tmp_path: Path) -> None:
+    (tmp_path / "login.json").write_text("mine")
+    assert "exists already" in bad(*_user(folders, tmp_path / "login.json"))
+    assert (tmp_path / "login.json").read_text() == "mine"
+    assert not (folders / "bank" / "peers" / "ana.json").exists()
 
 
 def test_an_account_is_for_an_analyst(folders: Path, tmp_path: Path) -> None:
