@@ -19,6 +19,8 @@ from parties.blocks.subject_key import Duplicates, SubjectKeys, parse_rule, read
 from protocols.errors import BlockError
 from vertical.table import Split, Table
 
+UNUSABLE_SHARE = 0.05
+"""Of a file's rows: when more have a key that doesn't fit the rule, the rule is wrong rather than the rows."""
 BLOCK_NAME = r"[a-z0-9][a-z0-9_-]{0,63}"
 CSV_SUFFIXES = (".csv", ".txt", ".tsv")
 PARQUET_SUFFIXES = (".parquet", ".pq")
@@ -29,7 +31,8 @@ class BlockSpec:
     """What the owner says of a file: names of the block and of its special columns, and how cells are read.
 
     `kinds` overrides the inferred kind of columns; columns in `ignore` are left out. `label` and `split`
-    may be "": without a split column every row is a training row.
+    may be "": without a split column every row is a training row. `allow_unusable` leaves out any number of rows whose
+    key doesn't fit the rule, and not only a few.
     """
 
     name: str
@@ -38,6 +41,7 @@ class BlockSpec:
     split: str = ""
     key_rule: str = "text"
     duplicates: Duplicates = Duplicates.ERROR
+    allow_unusable: bool = False
     kinds: Mapping[str, ColumnKind] = field(default_factory=dict)
     ignore: tuple[str, ...] = ()
     cells: CellRules = field(default_factory=CellRules)
@@ -114,7 +118,13 @@ def block_from_table(source: pa.Table, spec: BlockSpec) -> FeatureBlock:
     if not source.num_rows:
         raise BlockError("the file has a header and no rows", remedy="nothing was stored")
     cells = source.column(spec.subject_key)
-    keys = read_keys(spec.subject_key, cells, parse_rule(spec.key_rule), duplicates=spec.duplicates)
+    keys = read_keys(
+        spec.subject_key,
+        cells,
+        parse_rule(spec.key_rule),
+        duplicates=spec.duplicates,
+        unusable_share=1.0 if spec.allow_unusable else UNUSABLE_SHARE,
+    )
     # Rows that are left out must not leave their levels behind, so columns are typed after the choice of rows.
     kept = source.take(pa.array(keys.rows))
     columns = [typed_column(name, kept.column(name), spec.kinds.get(name), spec.cells) for name in features]
@@ -166,6 +176,6 @@ def _feature_names(source: pa.Table, spec: BlockSpec) -> list[str]:
         if re.fullmatch(r"__index_level_[0-9]+__|Unnamed: [0-9]+", name):
             raise BlockError(
                 f"column {name!r} is the row index of a data frame, not a feature",
-                remedy="write the file without its index, or ignore the column",
+                remedy=f"write the file without its index, or give --ignore {name!r}",
             )
     return features

@@ -19,6 +19,10 @@ from vertical.table import CategoricalColumn, Column, NumericColumn, Split
 
 MAX_LEVELS = 1000
 MAX_CLASSES = 100
+FEW_CLASSES = 20
+ROWS_PER_CLASS = 10
+"""Classes above so few need so many labelled rows each on average: the names of a nearly unique column, which are
+published, would tell its cells."""
 FEW_LEVELS = 50
 _NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$|^[+-]?(?i:inf|infinity)$"
 
@@ -73,7 +77,7 @@ def typed_column(name: str, cells: pa.ChunkedArray, kind: ColumnKind | None, rul
         bad, given = _not_numbers(text, rules)
         raise BlockError(
             f"column {name!r}: {bad} of {given} cells are not numbers",
-            remedy="correct them, name their text as a missing token, or register the column as categorical",
+            remedy=f"correct them, or give --missing TEXT for theirs, or --categorical {name!r}",
         )
     return NumericColumn(name=name, values=_finite(name, numbers, rules))
 
@@ -86,6 +90,12 @@ def class_codes(
     codes, classes = _distinct(present_text(cells, rules.missing))
     if not classes:
         raise BlockError(f"label column {name!r} has no labelled row", remedy="name another label column")
+    labelled = int(np.count_nonzero(codes >= 0))
+    if len(classes) > max(FEW_CLASSES, labelled // ROWS_PER_CLASS):
+        raise BlockError(
+            f"label column {name!r} has {len(classes)} classes in {labelled} labelled rows; their names are published",
+            remedy="a label needs few classes; is it the right column?",
+        )
     if len(classes) > MAX_CLASSES:
         raise BlockError(
             f"label column {name!r} has {len(classes)} classes, at most {MAX_CLASSES} are supported",
@@ -154,7 +164,7 @@ def _finite(name: str, values: NDArray[np.float64], rules: CellRules) -> NDArray
     if infinite.any() and rules.infinite is Infinite.REFUSE:
         raise BlockError(
             f"column {name!r}: {np.count_nonzero(infinite)} infinite or overflowing values",
-            remedy="correct them, or choose infinite=missing",
+            remedy="correct them, or give --infinite missing",
         )
     return np.where(infinite, np.nan, values)
 
@@ -167,13 +177,13 @@ def _infer(name: str, text: pa.ChunkedArray, rules: CellRules) -> ColumnKind:
     if _cast(pc.replace_substring(text, ",", "")) is not None:
         raise BlockError(
             f"column {name!r}: numbers are written with commas",
-            remedy="choose the decimal mark ',', remove the thousands separators, or register it as categorical",
+            remedy=f"give --decimal ',' or --categorical {name!r}, or remove the thousands separators",
         )
     bad, given = _not_numbers(text, rules)
     if bad * 2 <= given and pc.count_distinct(text).as_py() > FEW_LEVELS:
         raise BlockError(
             f"column {name!r}: {bad} of {given} cells are not numbers, the others are",
-            remedy="name their text as a missing token, or register the column as numeric or categorical",
+            remedy=f"give --missing TEXT for theirs, or --categorical {name!r}",
         )
     return ColumnKind.CATEGORICAL
 
@@ -213,7 +223,7 @@ def _levels(name: str, text: pa.ChunkedArray) -> tuple[NDArray[np.int64], tuple[
     if len(levels) > MAX_LEVELS:
         raise BlockError(
             f"column {name!r} has {len(levels)} levels, at most {MAX_LEVELS} are supported",
-            remedy="group its levels, leave the column out (ignore), or register it as numeric",
+            remedy=f"group its levels, or give --ignore {name!r} or --numeric {name!r}",
         )
     order = sorted(range(len(levels)), key=levels.__getitem__)
     rank = np.full(len(levels) + 1, -1, np.int64)

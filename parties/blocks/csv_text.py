@@ -38,7 +38,8 @@ class CsvFormat:
         """Raises BlockError for a delimiter that can't be one."""
         if len(self.delimiter) != 1 or self.delimiter in '"\r\n ':
             raise BlockError(
-                f"delimiter {self.delimiter!r} is not usable", remedy="give one character, such as ',' or ';'"
+                f"delimiter {self.delimiter!r} is not usable",
+                remedy="give one character, as in --delimiter ';'",
             )
 
 
@@ -97,7 +98,7 @@ def _text(path: Path, form: CsvFormat) -> str:
     if not problem and "\0" in text:
         problem = f"{path.name} holds NUL characters"
     if problem:
-        raise BlockError(problem, remedy="export the file as UTF-8, or name its encoding")
+        raise BlockError(problem, remedy="export the file as UTF-8, or give its --encoding")
     return text.removeprefix("\ufeff")
 
 
@@ -152,7 +153,7 @@ def _no_key_column(file: str, key: str, header: list[str]) -> BlockError:
         counts = {mark: header[0].count(mark) for mark in LIKELY_DELIMITERS}
         likely = max(counts, key=lambda mark: counts[mark])
         if counts[likely]:
-            remedy = f"the file seems to be separated by {likely!r}: name it as the delimiter"
+            remedy = f"the file seems to be separated by {likely!r}: give --delimiter {likely!r}"
     return BlockError(
         f"{file} has no column {key!r}; its first line has {plural(len(header), 'field')}", remedy=remedy
     )

@@ -105,12 +105,12 @@ def check_agreement(first: KeyOffer, second: KeyOffer) -> None:
     if first.rule != second.rule:
         raise SubjectKeyError(
             f"{sides} have different key rules: {first.rule} and {second.rule}",
-            remedy="register both blocks with one rule",
+            remedy="register both blocks with one --key-rule",
         )
     if _cannot_match(first.form, second.form):
         raise SubjectKeyError(
             f"the formats of {sides} differ: {first.form.describe()} against {second.form.describe()}",
-            remedy="register both blocks with the rule digits:<width>",
+            remedy="register both blocks with --key-rule digits:WIDTH",
         )
 
 

@@ -76,7 +76,7 @@ def checked_mock(
     _check_columns(expected, names)
     source = plain_table(source.select(expected))
     if not source.num_rows:
-        raise BlockError("the mock has no rows", remedy="give it some, or let it be made")
+        raise BlockError("the mock has no rows", remedy="give it some, or leave out --mock")
     keys = key_text(spec.subject_key, source.column(spec.subject_key))
     columns = [_mock_column(like, source.column(like.name), cells_rules) for like in block.table.columns]
     labels: NDArray[np.int64] | None = None
@@ -209,7 +209,7 @@ def _refuse_private(
     for part, own in ((labels, block.labels), (split, block.split)):
         if part is not None and own is not None:
             equal &= part[mine] == own[theirs]
-    remedy = "let the mock be made from the schema, or invent rows with keys that nobody has"
+    remedy = "leave out --mock, and it is made from the schema, or invent rows with keys that nobody has"
     if equal.any():
         raise BlockError(f"mock holds {plural(int(equal.sum()), 'private row')}", remedy=remedy)
     raise BlockError(f"mock holds {plural(len(mine), 'private key')}", remedy=remedy)

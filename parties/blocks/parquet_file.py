@@ -28,7 +28,9 @@ def read_parquet(path: Path, *, key: str | None) -> pa.Table:
             f"{path.name} is not a sound parquet file", remedy="write it again, with text as UTF-8"
         )
     if key is not None and key not in table.column_names:
-        raise BlockError(f"{path.name} has no column {key!r}", remedy="name the subject key's column")
+        raise BlockError(
+            f"{path.name} has no column {key!r}", remedy="give the subject key's column as --key"
+        )
     return plain_table(table)
 
 

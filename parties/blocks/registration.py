@@ -20,11 +20,12 @@ MOCK_ROWS = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Registration:
-    """The public schema of the stored block, and the owner's private count of what became of the file's
-    rows."""
+    """The public schema of the stored block, and the owner's private counts: what became of the file's rows, and how
+    many classes, whose names are published, have fewer than k people."""
 
     schema: BlockSchema
     keys: KeyReport
+    rare_classes: int
 
 
 def register(
@@ -43,7 +44,15 @@ def register(
     """
     block = read_block(path, spec)
     schema = store.add(block, _mock(block, mock, generator, k), replace=replace, k=k)
-    return Registration(schema=schema, keys=block.keys.report)
+    return Registration(schema=schema, keys=block.keys.report, rare_classes=rare_classes(block, k))
+
+
+def rare_classes(block: FeatureBlock, k: int = SMALLEST_GROUP) -> int:
+    """How many classes of the block have fewer than k people; 0 without a label column."""
+    if block.labels is None:
+        return 0
+    people = np.bincount(block.labels[block.labels >= 0], minlength=len(block.classes))
+    return int(np.count_nonzero(people < k))
 
 
 def _mock(block: FeatureBlock, path: Path | None, generator: np.random.Generator, k: int) -> pd.DataFrame:

@@ -71,10 +71,10 @@ class Store:
             if version and not replace:
                 raise BlockError(
                     f"block {name!r} exists already (version {version})",
-                    remedy="choose another name, or replace it: approvals of the old version won't carry over",
+                    remedy="give another --name, or --replace: approvals of the old version won't carry over",
                 )
             if replace and not version:
-                raise BlockError(f"there is no block {name!r} to replace", remedy="add it without replace")
+                raise BlockError(f"there is no block {name!r} to replace", remedy="leave out --replace")
             schema = altered(describe_block(block, k), version=version + 1)
             schema = self._write(block, schema, mock, salt or secrets.token_bytes(SALT_BYTES))
             self._erase_superseded(name)

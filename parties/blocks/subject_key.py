@@ -161,12 +161,17 @@ class SubjectKeys:
 
 
 def read_keys(
-    column: str, cells: pa.ChunkedArray, rule: KeyRule, *, duplicates: Duplicates = Duplicates.ERROR
+    column: str,
+    cells: pa.ChunkedArray,
+    rule: KeyRule,
+    *,
+    duplicates: Duplicates = Duplicates.ERROR,
+    unusable_share: float = 1.0,
 ) -> SubjectKeys:
-    """The usable, distinct keys of the column.
+    """The usable, distinct keys of the column; `unusable_share` of the rows may have a key that doesn't fit the rule.
 
     Raises SubjectKeyError naming column and counts for duplicates (by default), for a column without any
-    usable key, and for text that shows that the keys went through a floating-point number.
+    usable key or with more unusable ones, and for text that shows that the keys went through a floating-point number.
     """
     text = key_text(column, cells)
     blank = missing(text, KEY_MISSING_TOKENS)
@@ -177,15 +182,21 @@ def read_keys(
     if not len(rows):
         raise SubjectKeyError(
             f"column {column!r} has no usable key in {len(keys)} rows under rule {rule.identifier}",
-            remedy="check the column and the key rule",
+            remedy="check --key and --key-rule",
+        )
+    blanks = int(pc.sum(blank).as_py() or 0)
+    unusable = len(keys) - blanks - len(rows)
+    if unusable > unusable_share * len(keys):
+        raise SubjectKeyError(
+            f"column {column!r}: {unusable} of {len(keys)} keys don't fit the rule {rule.identifier}",
+            remedy="give another --key-rule; --allow-unusable leaves these rows out",
         )
     kept, duplicated, left_out = _distinct(column, keys.drop_null(), duplicates)
-    blanks = int(pc.sum(blank).as_py() or 0)
     report = KeyReport(
         rows=len(keys),
         usable=len(kept),
         blank=blanks,
-        unusable=len(keys) - blanks - len(rows),
+        unusable=unusable,
         duplicated_keys=duplicated,
         duplicate_rows_left_out=left_out,
         spaced=_matching(given, r"^\s|\s$"),
@@ -204,7 +215,7 @@ def _distinct(
     if duplicated and policy is Duplicates.ERROR:
         raise SubjectKeyError(
             f"column {column!r} has {plural(duplicated, 'duplicated key')} in {plural(int(repeated.sum()), 'row')}",
-            remedy="one row per person is needed: correct the file, or choose duplicates=first or duplicates=drop",
+            remedy="one row per person is needed: correct the file, or give --duplicates first or drop",
         )
     if policy is Duplicates.FIRST:
         keep = np.sort(np.unique(codes, return_index=True)[1])
@@ -212,7 +223,7 @@ def _distinct(
         keep = np.flatnonzero(~repeated)
     if not len(keep):
         raise SubjectKeyError(
-            f"column {column!r}: every key is duplicated, so duplicates=drop leaves no row",
+            f"column {column!r}: every key is duplicated, so --duplicates drop leaves no row",
             remedy="correct the file",
         )
     return keep.astype(np.int64), duplicated, len(keys) - len(keep)

@@ -47,6 +47,12 @@ def block_add(
             click_type=Choice(["error", "first", "drop"]),
         ),
     ] = "error",
+    allow_unusable: Annotated[
+        bool,
+        typer.Option(
+            "--allow-unusable", help="Leave rows out whose key doesn't fit the rule, even more than 5 %."
+        ),
+    ] = False,
     ignore: Annotated[Columns, typer.Option(help="Column to leave out; may be repeated.")] = None,
     numeric: Annotated[Columns, typer.Option(help="Column to read as numbers; may be repeated.")] = None,
     categorical: Annotated[Columns, typer.Option(help="Column to read as levels; may be repeated.")] = None,
@@ -82,6 +88,7 @@ def block_add(
         split=split,
         key_rule=key_rule,
         duplicates=Duplicates(duplicates),
+        allow_unusable=allow_unusable,
         kinds=_kinds(numeric or [], categorical or []),
         ignore=tuple(ignore or ()),
         cells=_cells(missing or [], decimal, infinite),
@@ -110,7 +117,10 @@ def _kinds(numeric: list[str], categorical: list[str]) -> "dict[str, ColumnKind]
 
     both = sorted(set(numeric) & set(categorical))
     if both:
-        raise BlockError(f"column {both[0]!r} is named as numeric and as categorical", remedy="name it once")
+        raise BlockError(
+            f"column {both[0]!r} is named as numeric and as categorical",
+            remedy="give --numeric or --categorical",
+        )
     return dict.fromkeys(numeric, ColumnKind.NUMERIC) | dict.fromkeys(categorical, ColumnKind.CATEGORICAL)
 
 
