@@ -137,8 +137,13 @@ class AddressBook:
     def acceptable(self, card: str, expected_fingerprint: str) -> PartyCard:
         """The card, when `add_peer` would accept it; raises like `add_peer`, changes nothing."""
         new = parse_card(card)
-        found = card_fingerprint(new)
-        if _plain(expected_fingerprint) != _plain(found):
+        found, expected = card_fingerprint(new), _plain(expected_fingerprint)
+        if not re.fullmatch("[0-9a-f]{64}", expected):
+            raise RosterError(
+                f"{expected_fingerprint[:80]!r} is no fingerprint: it has 64 hexadecimal digits, in 16 groups of 4",
+                remedy="copy the whole line that the other side's `fedaccord init` or `peer list` showed",
+            )
+        if expected != _plain(found):
             raise RosterError(
                 f"the card of {new.name} has another fingerprint than the one you gave",
                 remedy="read the fingerprint again over another channel; somebody may have swapped the card",

@@ -99,10 +99,12 @@ def create_person(
 
 
 def find_person(folder: Path, name: str) -> Person:
-    """The person of that name; ConfigError naming who was asked for."""
-    for person in read_people(folder):
+    """The person of that name; ConfigError naming who was asked for and who there is."""
+    people = read_people(folder)
+    for person in people:
         if person.name == name:
             return person
     raise ConfigError(
-        f"{name[:80]!r} is not one of our people", remedy="fedaccord person add NAME --role reviewer"
+        f"{name[:80]!r} is not one of our people",
+        remedy=f"there are {', '.join(person.name for person in people) or 'none'}",
     )

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import stat
 import threading
 import tomllib
@@ -37,7 +38,7 @@ def check_private(path: Path) -> None:
         wanted = "0700" if stat.S_ISDIR(found.st_mode) else "0600"
         raise StateError(
             f"{path} has mode {mode:04o}, others could read it",
-            remedy=f"chmod {wanted} {path.name} and look who did that",
+            remedy=f"chmod {wanted} {shlex.quote(str(path))} and look who did that",
         )
 
 

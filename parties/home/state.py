@@ -9,6 +9,7 @@ blocks/         the store's feature blocks                                      
 secrets.json    syft's server key and root password; syft/ its database and blobs
 """
 
+import os
 import secrets
 import tempfile
 import uuid
@@ -167,9 +168,12 @@ def open_state(folder: Path, *, test_mode: bool = False) -> State:
     Inside the system's temporary folder the state may vanish at the next boot: a warning says so, unless in test mode.
     """
     folder = folder.resolve()
+    if folder.exists() and os.access(folder, os.X_OK) and not (folder / "party.toml").exists():
+        raise StateError(
+            f"{folder} is no state folder: it has no party.toml",
+            remedy="name another with --state, or make one with `fedaccord init`",
+        )
     check_private(folder)
-    if not (folder / "party.toml").exists():
-        raise StateError(f"{folder} is not a state folder", remedy="make one with `fedaccord init`")
     for name in FOLDERS:
         check_private(make_private_folder(folder / name))
     for name in PRIVATE_FILES:

@@ -140,6 +140,14 @@ def test_the_system_temp_folder_is_warned_about_with_the_path(
     assert open_state(state.folder, test_mode=True).warnings == ()
 
 
+def test_the_mode_of_a_state_folder_is_mended_by_its_whole_path(tmp_path: Path) -> None:
+    folder = init_party(tmp_path / "the bank", name="bank", organisation="Bank").folder
+    folder.chmod(0o755)
+    with pytest.raises(StateError, match="mode 0755") as caught:
+        open_state(folder)
+    assert caught.value.remedy.startswith(f"chmod 0700 '{folder}' ")
+
+
 def test_a_damaged_party_toml_is_named(tmp_path: Path) -> None:
     state = init_party(tmp_path / "bank", name="bank", organisation="Bank")
     path = state.folder / "party.toml"
