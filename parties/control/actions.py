@@ -136,13 +136,14 @@ class Actions:
 
     def decide(self, request: Fields) -> Answer:
         """Takes one person's signed decision."""
-        row = self.reception.decide(fields.text(request, "decision"))
+        row, already = self.reception.decide(fields.text(request, "decision"))
         lacking = self.reception.missing(row.digest) if row.state is RunState.PENDING else ()
         return {
             "digest": row.digest,
             "state": row.state.value,
             "reason": row.reason,
             "missing": list(lacking),
+            "already": already,
         }
 
     def start_run(self, request: Fields) -> Answer:

@@ -4,7 +4,7 @@ import sys
 import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
@@ -13,12 +13,13 @@ from parties.control.tasks import TaskQueue
 from parties.control.validate import CurrentBlock, check_blocks
 from parties.home.accounts import Accounts
 from parties.home.documents import Documents
-from parties.home.journal import Actor, Journal
+from parties.home.journal import Actor, Journal, one_line
 from parties.home.people import find_person, read_people
-from parties.home.policy import counting, missing, read_policy, violations
+from parties.home.policy import counting, missing, read_policy, standing, violations
 from parties.home.state import State
 from protocols.approval import (
     Decision,
+    PartyApproval,
     PersonDecision,
     check_expiry,
     countersign,
@@ -27,6 +28,7 @@ from protocols.approval import (
 from protocols.approval import to_text as approvals_text
 from protocols.audit import AuditEvent
 from protocols.errors import ApprovalError, FedaccordError, RequestError, RevokedRun
+from protocols.records import parse_utc
 from protocols.request import ComputationRequest, parse_signed
 from protocols.request import digest as request_digest
 
@@ -37,6 +39,8 @@ EVENTS = {
     Decision.DENY: AuditEvent.DENIED,
     Decision.REVOKE: AuditEvent.REVOKED,
 }
+AHEAD = timedelta(seconds=5)
+"""How far ahead of our clock a decision at our own desk may be dated: both clocks are usually the same one."""
 FOREIGN_KEPT = 100  # requests that aren't the shim, shown to the owner; all are in the audit log
 
 
@@ -81,7 +85,8 @@ class Reception:
             return self._ingest(signed_text, caller, email)
 
     def _ingest(self, signed_text: str, caller: str, email: str) -> RequestRow:
-        steward = Actor(who=email or "nobody", role="analyst", organisation="unverified", origin="syft")
+        who = one_line(email, 200) or "nobody"
+        steward = Actor(who=who, role="analyst", organisation="unverified", origin="syft")
         target = "a submitted request"
         try:
             signed = parse_signed(signed_text)
@@ -106,10 +111,10 @@ class Reception:
     def ingest_foreign(self, name: str, caller: str, email: str, reasons: list[str]) -> None:
         """Notes that somebody submitted code that isn't the shim; it can't be approved through us."""
         entry = {
-            "name": name[:80],
-            "caller": caller[:64],
-            "email": email[:200],
-            "reasons": "; ".join(reasons)[:2000],
+            "name": one_line(name, 80),
+            "caller": one_line(caller, 64),
+            "email": one_line(email, 200),
+            "reasons": one_line("; ".join(reasons), 2000),
         }
         actor = Actor(
             who=entry["email"] or "nobody", role="analyst", organisation="unverified", origin="syft"
@@ -118,32 +123,39 @@ class Reception:
         self._journal.refused(AuditEvent.SUBMITTED, actor, f"code {entry['name'] or 'without a name'}", error)
         self._foreign = [*self._foreign, entry][-FOREIGN_KEPT:]
 
-    def decide(self, decision_text: str) -> RequestRow:
+    def decide(self, decision_text: str) -> tuple[RequestRow, str]:
         """Takes one person's signed decision: countersigns when our policy is satisfied, or ends the request.
 
         ApprovalError unless the person is one of ours, with the key, role and organisation of people.json, and not the
-        analyst; further what `countersign` raises, and ApprovalError when the request is laxer than our policy.
+        analyst; further what `countersign` raises, and ApprovalError when the request is laxer than our policy, or for
+        a wrong date. What is refused is logged as refused and not kept.
         AuditError when it can't be logged: then an approval doesn't count, a denial or revocation has its effect.
+        The text says when the person had approved already, "" if not: a second approval isn't kept and isn't logged.
         """
         decision = parse_decision(decision_text)
         with self._deciding:  # papers are numbered, and two last decisions must not both countersign
             return self._take(decision)
 
-    def _take(self, decision: PersonDecision) -> RequestRow:
+    def _take(self, decision: PersonDecision) -> tuple[RequestRow, str]:
         actor = Actor(
             who=decision.person, role=decision.role.value, organisation=decision.organisation, origin="socket"
         )
         try:
             request = self._documents.request(decision.digest).request
             self._check_person(decision, request)
+            self._check_date(decision)
             if decision.decision is Decision.APPROVE:
                 self._check_approvable(decision.digest, request)
+                self._signed((decision,), request)  # what can't be countersigned must not stay among the papers
         except FedaccordError as error:
             self._journal.refused(EVENTS[decision.decision], actor, f"request {decision.digest}", error)
             raise
+        already = ""
         if decision.decision is Decision.APPROVE:
-            with self._recorded(decision, actor):
-                self._documents.add_decision(decision)
+            already = self._approved_at(decision.digest, decision.person)
+            if not already:
+                with self._recorded(decision, actor):
+                    self._documents.add_decision(decision)
             self._countersign(decision.digest, request)
         else:
             try:
@@ -151,7 +163,7 @@ class Reception:
             finally:
                 with self._recorded(decision, actor):
                     self._documents.add_decision(decision)
-        return self._ledger.find(decision.digest)
+        return self._ledger.find(decision.digest), already
 
     def _recorded(self, decision: PersonDecision, actor: Actor) -> AbstractContextManager[None]:
         """The decision's entry in the log, written before the block."""
@@ -173,6 +185,33 @@ class Reception:
         if decision.key == request.analyst.key:
             raise ApprovalError(f"{person.name} is the analyst of the request, who can't decide on it")
 
+    def _check_date(self, decision: PersonDecision) -> None:
+        """Of one person's decisions the last that came stands; so an old approval must not come again.
+
+        What takes something away may be dated before, and what ends a request for good is taken with any date.
+        """
+        time = parse_utc(decision.time, "time", ApprovalError)
+        row = self._ledger.find(decision.digest)
+        ends = decision.decision is not Decision.APPROVE and (
+            decision.decision is Decision.REVOKE or row.state is not RunState.PENDING
+        )
+        if time - self._now() > AHEAD and not ends:
+            raise ApprovalError(
+                f"the decision of {decision.person} is dated {decision.time}, ahead of this party's clock",
+                remedy="set the clock, then decide again",
+            )
+        if decision.decision is not Decision.APPROVE:
+            return
+        for before in self._documents.decisions(decision.digest):
+            last = parse_utc(before.time, "time", ApprovalError)
+            # of the same moment only an approval may come again
+            late = time >= last if before.decision is Decision.APPROVE else time > last
+            if before.key == decision.key and not late:
+                raise ApprovalError(
+                    f"the approval of {decision.person} is dated before your last decision, of {before.time}",
+                    remedy="decide again now",
+                )
+
     def _check_approvable(self, digest: str, request: ComputationRequest) -> None:
         row = self._ledger.find(digest)
         if row.state is RunState.REVOKED:
@@ -186,16 +225,18 @@ class Reception:
         row = self._ledger.find(digest)
         if row.state is not RunState.PENDING or self.missing(digest):
             return
-        policy = read_policy(self._state.folder)
         people = read_people(self._state.folder)
-        decisions = counting(request, people, self._documents.decisions(digest))
-        approval = countersign(request, self._state.name, decisions, policy.version, self._now(), self._key)
+        approval = self._signed(counting(request, people, self._documents.decisions(digest)), request)
         itself, target = self._journal.itself, f"request {digest}"
-        with self._journal.before(AuditEvent.COUNTERSIGNED, itself, target, policy=policy.version):
+        with self._journal.before(AuditEvent.COUNTERSIGNED, itself, target, policy=approval.policy_version):
             self._documents.save_approval(approval)
             # The ledger last: while it says PENDING, the next start of the supervisor does all of this again.
             self._tasks.put("approve", {"digest": digest, "caller": row.caller})
             self._ledger.approve(digest, self._now())
+
+    def _signed(self, decisions: tuple[PersonDecision, ...], request: ComputationRequest) -> PartyApproval:
+        version = read_policy(self._state.folder).version
+        return countersign(request, self._state.name, decisions, version, self._now(), self._key)
 
     def reconcile(self) -> None:
         """After a restart: countersigns what our people approved when a crash came before the ledger knew of it.
@@ -210,7 +251,7 @@ class Reception:
                         self._check_approvable(row.digest, request)
                         self._countersign(row.digest, request)
                 except FedaccordError as error:
-                    print(f"supervisor: request {row.digest[:12]} stays pending: {error}", file=sys.stderr)
+                    print(f"WARNING: request {row.digest} stays pending: {error}", file=sys.stderr)
 
     def _withdraw(self, decision: PersonDecision) -> None:
         """A denial of a pending request can be thought over; everything else ends the request for good."""
@@ -239,6 +280,11 @@ class Reception:
             self._documents.decisions(digest),
         )
 
+    def _approved_at(self, digest: str, person: str) -> str:
+        """When the person approved, as it still stands; "" for who didn't, or denied or revoked since."""
+        decisions = standing(self._documents.decisions(digest))
+        return next((d.time for d in decisions if d.person == person and d.decision is Decision.APPROVE), "")
+
     def approval_text(self, digest: str) -> str:
         """Our countersigned approval as the analyst carries it; "" before we countersigned."""
         approval = self._documents.approval(digest)
@@ -249,19 +295,33 @@ class Reception:
         return {"requests": [self._line(row) for row in self._ledger.all()], "foreign": list(self._foreign)}
 
     def _line(self, row: RequestRow) -> dict[str, object]:
-        request = self._documents.request(row.digest).request
-        return {
+        """The request's line; one whose papers are damaged says so, and the others go on."""
+        line: dict[str, object] = {
             "digest": row.digest,
             "state": row.state.value,
             "reason": row.reason,
             "analyst": row.analyst,
-            "purpose": request.purpose,
-            "computation": request.computation,
-            "expires": request.expires,
             "used": row.used,
             "allowed": row.allowed,
             "changed": row.changed,
-            "missing": list(self.missing(row.digest)) if row.state is RunState.PENDING else [],
+        }
+        try:
+            request = self._documents.request(row.digest).request
+            lacking = list(self.missing(row.digest)) if row.state is RunState.PENDING else []
+        except FedaccordError as error:
+            damage = one_line(str(error), 1000)
+            return line | {
+                "purpose": "damaged",
+                "computation": "damaged",
+                "expires": "",
+                "missing": [damage],
+                "damaged": damage,
+            }
+        return line | {
+            "purpose": request.purpose,
+            "computation": request.computation,
+            "expires": request.expires,
+            "missing": lacking,
         }
 
     def view(self, digest: str, actor: Actor) -> dict[str, object]:

@@ -101,7 +101,9 @@ def record(
         now=datetime.now(UTC),
     )
     answer = ask(state.folder, "decide", decision=decision_text(signed))
-    said = f"{state.name}: {decision.value} by {who.name}; request {digest[:12]} is {answer['state']}"
+    already = answer["already"]
+    done = f"{who.name} has approved already at {already}" if already else f"{decision.value} by {who.name}"
+    said = f"{state.name}: {done}; request {digest[:12]} is {answer['state']}"
     missing = _texts(answer, "missing")
     if missing and decision is Decision.APPROVE:
         return f"{said}; still missing: {'; '.join(missing)}"

@@ -118,12 +118,31 @@ def test_a_revoked_request_is_shown_as_such(town: Town) -> None:
     assert "was revoked" in bad("review", "approve", digest, "-s", town.bank)
 
 
+def test_a_second_approval_by_one_person_says_so_and_is_not_kept(town: Town) -> None:
+    digest = town.approved()
+    before = (town.bank / "audit.jsonl").read_bytes()
+    said = good("review", "approve", digest, "-s", town.bank).out
+    assert "owner has approved already at 20" in said
+    assert "is APPROVED" in said
+    assert len(list((town.bank / "approvals" / digest).glob("[0-9]*.json"))) == 1
+    after = (town.bank / "audit.jsonl").read_bytes()[len(before) :]
+    assert b"approved" not in after
+    good("review", "revoke", digest, "--reason", "consent withdrawn", "-s", town.bank)
+    assert town.states(digest)["bank"] == "REVOKED"
+
+
+def test_who_denied_may_approve_after_a_second_look(town: Town) -> None:
+    digest = town.submit()
+    good("review", "deny", digest, "--reason", "first look", "-s", town.bank)
+    assert "approve by owner" in good("review", "approve", digest, "-s", town.bank).out
+
+
 @pytest.mark.parametrize("verb", ["approve", "deny", "revoke"])
 def test_an_unknown_person_cannot_decide(town: Town, verb: str) -> None:
     digest = town.submit()
     said = bad("review", verb, digest, "--as", "nobody", "--reason", "x", "-s", town.bank)
     assert "'nobody' is not one of our people" in said
-    assert "fedaccord person add" in said
+    assert "there are owner" in said
     assert town.states(digest)["bank"] == "PENDING"
 
 
@@ -244,6 +263,7 @@ def test_the_login_is_private_and_one_account_is_enough(town: Town, tmp_path: Pa
     login = json.loads((tmp_path / "login.json").read_text())
     assert (login["party"], login["url"]) == ("bank", "http://127.0.0.1:18431")
     assert (tmp_path / "login.json").stat().st_mode & 0o777 == 0o600
+    (tmp_path / "login.json").unlink()
     assert "has an account already" in bad(*words)
     assert json.loads((tmp_path / "login.json").read_text()) == login, "the only copy of the password stays"
 
