@@ -46,7 +46,11 @@ def simulate(
     label: Annotated[str, typer.Option(help="Label column of the active party's file.")],
     split: Annotated[str, typer.Option(help="Column with train, validation or test, in both files.")] = "",
     settings: Annotated[
-        Path | None, typer.Option(help="TOML file with settings that differ from the defaults.")
+        Path | None,
+        typer.Option(
+            help="TOML file with the parameters that differ from the defaults, such as `steps = 200`; or a request's "
+            "plan, of which [parameters] is taken."
+        ),
     ] = None,
     seed: Annotated[int, typer.Option(help="Public and private seeds of the run.")] = 0,
     as_json: JsonOption = False,

@@ -78,13 +78,14 @@ def simulate_files(
 ) -> tuple[dict[str, object], str]:
     """FedCVT on two files in this process: both parties' reports as a document and as text.
 
+    `settings` is a TOML file with parameters, or a request's plan, of which the table [parameters] is taken.
     The bounds of the manifest, which a file's owner knows exactly, default to the files' row counts.
     """
     data = {
         "active": read_data(active, BlockSpec(name="active", subject_key=key, label=label, split=split)),
         "passive": read_data(passive, BlockSpec(name="passive", subject_key=key, split=split)),
     }
-    given: dict[str, object] = dict(read_toml(settings)) if settings is not None else {}
+    given = _given(settings) if settings is not None else {}
     rows = max(party.table.rows for party in data.values())
     given = dict.fromkeys(ROW_BOUNDS, rows) | {"minimum_overlap": 2} | given
     computation = catalog.CATALOG["vertical.fedcvt.train"]
@@ -95,6 +96,13 @@ def simulate_files(
     outcomes = simulate_run(computation, local, data, printed_progress("simulate", tell), private_seed=seed)
     reports = {role: outcome.report for role, outcome in outcomes.items()}
     return {"simulated": True, "reports": reports}, _scores_text(reports["active"])
+
+
+def _given(path: Path) -> dict[str, object]:
+    """The parameters in the file, which is a plan when it has a table of that name."""
+    table = read_toml(path)
+    inner = table.get("parameters")
+    return dict(inner) if isinstance(inner, Mapping) else dict(table)
 
 
 def _scores_text(report: Mapping[str, Json]) -> str:

@@ -33,6 +33,12 @@ def test_json_is_the_reports_alone_and_repeats_with_the_seed(words: tuple[object
     assert first != other
 
 
+def test_a_plan_gives_its_parameters(words: tuple[object, ...], tmp_path: Path) -> None:
+    (tmp_path / "plan.toml").write_text(PLAN)
+    plan = good(*words[:-1], tmp_path / "plan.toml", "--json")
+    assert plan.out == good(*words, "--json").out
+
+
 @pytest.mark.parametrize(
     ("text", "told"),
     [
