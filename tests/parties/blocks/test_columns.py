@@ -142,6 +142,14 @@ def test_impossible_labels():
         labels(["1", "1.0", "0"])
 
 
+def test_a_nearly_unique_label_is_refused():
+    with pytest.raises(BlockError, match="'y' has 21 classes in 209 labelled rows") as caught:
+        labels([str(i % 21) for i in range(209)] + [""])
+    assert "right column" in caught.value.remedy
+    assert len(labels([str(i % 21) for i in range(210)])[1]) == 21
+    assert len(labels([str(i) for i in range(20)])[1]) == 20
+
+
 def test_splits():
     assert split_codes("part", cells(["train", "test", " validation"])).tolist() == [0, 2, 1]
     with pytest.raises(BlockError, match="'part': 3 of 4 rows") as caught:

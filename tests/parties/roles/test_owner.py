@@ -71,3 +71,16 @@ def test_a_replaced_block_is_in_the_log_as_one(tmp_path: Path) -> None:
     assert (first.event, dict(first.detail)["version"]) == (AuditEvent.BLOCK_REGISTERED, 1)
     assert (second.event, dict(second.detail)["version"]) == (AuditEvent.BLOCK_REPLACED, 2)
     assert first.object == second.object == "block customers"
+
+
+def test_rare_classes_are_counted_for_the_owner(tmp_path: Path) -> None:
+    bank = init_party(tmp_path / "bank", name="bank", organisation="Bank", port=1)
+    file = tmp_path / "bank.csv"
+    rows = [f"p{i:02d},{i},{'yes' if i < 10 else 'no' if i < 14 else 'maybe'}" for i in range(16)]
+    file.write_text("\n".join(["person,age,churned", *rows]))
+    spec = BlockSpec(name="people", subject_key="person", label="churned")
+    warning = "classes with fewer than 10 people: 2; the name of every class is published"
+    assert warning in add_block(bank, file, spec, dry_run=True)
+    assert warning in add_block(bank, file, spec)
+    spec = BlockSpec(name="ages", subject_key="person", ignore=("churned",))
+    assert "fewer than" not in add_block(bank, file, spec)
