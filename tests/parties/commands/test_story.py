@@ -263,9 +263,11 @@ def test_the_login_is_private_and_one_account_is_enough(town: Town, tmp_path: Pa
     login = json.loads((tmp_path / "login.json").read_text())
     assert (login["party"], login["url"]) == ("bank", "http://127.0.0.1:18431")
     assert (tmp_path / "login.json").stat().st_mode & 0o777 == 0o600
+    assert "exists already" in bad(*words)
+    assert json.loads((tmp_path / "login.json").read_text()) == login, "the only copy of the password stays"
     (tmp_path / "login.json").unlink()
     assert "has an account already" in bad(*words)
-    assert json.loads((tmp_path / "login.json").read_text()) == login, "the only copy of the password stays"
+    assert not (tmp_path / "login.json").exists()
 
 
 def test_an_account_may_wait_for_the_syft_server(town: Town, tmp_path: Path) -> None:
