@@ -11,8 +11,9 @@ from parties.home.documents import Documents
 from parties.home.state import State
 from parties.roles.plan import Offer, Plan, build_request
 from parties.roles.reviewing import chosen
+from parties.roles.showing import printable_answer
 from parties.roles.sites import ADD_LOGIN, add_login, connect_all, naming, read_offers
-from parties.roles.standing import PartyStatus, approvals, statuses
+from parties.roles.standing import PartyStatus, approvals, field_of, statuses
 from parties.syft_side.access import Datasite
 from protocols.approval import to_text as approvals_text
 from protocols.errors import DatasiteError, RequestError, StateError
@@ -105,9 +106,12 @@ def cancel(request: ComputationRequest, sites: Mapping[str, Datasite]) -> dict[s
 
 
 def results(request: ComputationRequest, sites: Mapping[str, Datasite]) -> dict[str, object]:
-    """What each party releases, by party. Raises Refusal naming a party that isn't DONE."""
+    """What each party releases, by party. Raises Refusal naming a party that isn't DONE, DatasiteError for one
+    that answers without a result."""
     return {
-        entry.name: accepted(_call(request, entry.name, sites, "result"), entry.name)["result"]
+        entry.name: field_of(
+            accepted(_call(request, entry.name, sites, "result"), entry.name), "result", entry.name
+        )
         for entry in request.parties
     }
 
@@ -115,9 +119,9 @@ def results(request: ComputationRequest, sites: Mapping[str, Datasite]) -> dict[
 def _call(
     request: ComputationRequest, name: str, sites: Mapping[str, Datasite], what: str, argument: str = ""
 ) -> Answer:
-    """The party's answer; DatasiteError naming the party when it can't be reached."""
+    """The party's answer, its texts printable; DatasiteError naming the party when it can't be reached."""
     with naming(name):
-        return sites[name].call(request_digest(request), what, argument)
+        return printable_answer(sites[name].call(request_digest(request), what, argument))
 
 
 def _stop_if_reachable(request: ComputationRequest, name: str, sites: Mapping[str, Datasite]) -> str:

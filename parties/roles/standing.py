@@ -4,7 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from parties.control.asking import EXPLANATIONS, accepted, explained
+from parties.control.run_state import RunState
 from parties.control.socket import Answer
+from parties.roles.showing import printable, printable_answer
 from parties.syft_side.access import Datasite, Standing
 from protocols.approval import PartyApproval, parse_approvals, verify_party_approval
 from protocols.errors import DatasiteError, NotApprovedError, StateError
@@ -12,13 +14,16 @@ from protocols.request import ComputationRequest
 from protocols.request import digest as request_digest
 
 PENDING, DENIED, RUNNING, REVOKED = "PENDING", "DENIED", "RUNNING", "REVOKED"
-ABSENT, REFUSED, UNREACHABLE = "ABSENT", "REFUSED", "UNREACHABLE"
+ABSENT, REFUSED, UNREACHABLE, UNKNOWN = "ABSENT", "REFUSED", "UNREACHABLE", "UNKNOWN"
 """What an analyst may see beside the states of `parties.control.run_state`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartyStatus:
-    """How a request stands at one party, with its newest progress; fields as the supervisor gives them."""
+    """How a request stands at one party, with its newest progress; fields as the supervisor gives them, printable.
+
+    `state` is UNKNOWN for a word that is no state, UNREACHABLE also for an answer without one.
+    """
 
     party: str
     state: str
@@ -33,16 +38,29 @@ def statuses(request: ComputationRequest, sites: Mapping[str, Datasite]) -> tupl
 
 def _status(request: ComputationRequest, name: str, site: Datasite) -> PartyStatus:
     try:
-        answer = site.call(request_digest(request), "status", "")
+        answer = printable_answer(site.call(request_digest(request), "status", ""))
+        if answer.get("ok") is True:
+            said = str(field_of(answer, "state", name))
     except DatasiteError as error:
-        return PartyStatus(party=name, state=UNREACHABLE, reason=str(error), answer={})
+        return PartyStatus(party=name, state=UNREACHABLE, reason=printable(str(error)), answer={})
     if answer.get("ok") is True:
-        state, reason = str(answer["state"]), str(answer.get("reason", ""))
+        state = said if said in set(RunState) else UNKNOWN
+        reason = str(answer.get("reason", ""))
         return PartyStatus(party=name, state=state, reason=reason, answer=answer)
     if answer.get("error") == "not_approved":
         return _undecided(name, answer)
     reason = explained(str(answer.get("error")), answer)
     return PartyStatus(party=name, state=REFUSED, reason=reason, answer=answer)
+
+
+def field_of(answer: Answer, field: str, party: str) -> object:
+    """The field of a party's answer; DatasiteError naming both when it is missing."""
+    if field not in answer:
+        raise DatasiteError(
+            f"{party}: its datasite answered without the field {field!r}",
+            remedy="ask its owner which release of fedaccord runs there",
+        )
+    return answer[field]
 
 
 def _undecided(name: str, answer: Answer) -> PartyStatus:

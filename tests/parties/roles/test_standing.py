@@ -3,6 +3,8 @@
 import pytest
 
 from parties.control.asking import Refusal
+from parties.roles.analyst import results
+from parties.roles.requesting import status_line
 from parties.roles.standing import approvals, statuses
 from protocols.errors import ApprovalError, DatasiteError, NotApprovedError, StateError
 from tests.parties.roles.samples import ScriptedSite, approval, sample_request, sites, state
@@ -30,6 +32,26 @@ def test_what_an_answer_means(answer: dict[str, object], seen: str, reason: str)
     assert [each.party for each in found] == ["bank", "shop"]
     assert found[0].state == seen
     assert found[0].reason.startswith(reason)
+
+
+def test_what_a_lying_datasite_says_is_made_harmless() -> None:
+    lies = state(
+        "DONE\x1b[2J", reason="a\x1b]0;b\x07\u202ec\n" + "x" * 9000, missing=["\x1b[1mme"], loss=10**400
+    )
+    found = statuses(REQUEST, sites(bank={"status": lies}, shop={"status": {"ok": True}}))
+    assert [each.state for each in found] == ["UNKNOWN", "UNREACHABLE"]
+    assert found[0].reason.startswith("a ]0;b c xxx")
+    assert len(found[0].reason) < 600
+    assert all(status_line(each).isprintable() for each in found)
+    assert "[1mme" in status_line(found[0])
+    with pytest.raises(DatasiteError, match="shop: its datasite answered without the field 'state'"):
+        approvals(REQUEST, found[1:])
+
+
+def test_a_result_without_its_field_names_the_party() -> None:
+    both = sites(bank={"result": {"ok": True, "result": {"auc": 0.5}}}, shop={"result": {"ok": True}})
+    with pytest.raises(DatasiteError, match="shop: its datasite answered without the field 'result'"):
+        results(REQUEST, both)
 
 
 def test_pending_says_what_is_missing() -> None:
