@@ -8,12 +8,13 @@ digest says which request and the party says for whom.
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from protocols import keys
 from protocols.decision import (
+    CLOCK_SKEW,
     Decision,
     PersonDecision,
     Role,
@@ -55,9 +56,6 @@ __all__ = [
     "verify_decision",
     "verify_party_approval",
 ]
-
-CLOCK_SKEW = timedelta(minutes=5)
-"""How far ahead of the party's clock an approval may be dated; more would outrank a later revocation."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -20,6 +20,10 @@ from protocols.records import (
     utf8,
 )
 
+CLOCK_SKEW = timedelta(minutes=5)
+"""How far apart two people's clocks may be: so much may an approval be dated ahead of the party's clock, and so much
+later than a denial or revocation it must be dated to count in its place."""
+
 
 class Role(StrEnum):
     """In which capacity a person decides."""
@@ -34,6 +38,9 @@ class Decision(StrEnum):
     APPROVE = "approve"
     DENY = "deny"
     REVOKE = "revoke"
+
+
+_EARLIEST = datetime.min.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,7 +112,11 @@ def verify_decision(decision: PersonDecision) -> None:
 
 
 def latest(decisions: Iterable[PersonDecision]) -> tuple[PersonDecision, ...]:
-    """Each person's decision that counts: the last by time; at the same moment a denial or revocation."""
+    """Each person's decision that counts, by the dates: the last one.
+
+    A denial or revocation counts too when it is dated at most CLOCK_SKEW before an approval: the dates can't say then
+    which came later. A party that knows the order in which they came goes by that (`parties.home.policy.standing`).
+    """
     counting: dict[str, PersonDecision] = {}
     for decision in decisions:
         known = counting.get(decision.key)
@@ -126,5 +137,8 @@ def parse_decision(text: str) -> PersonDecision:
     return decision
 
 
-def _rank(decision: PersonDecision) -> tuple[datetime, bool]:
-    return parse_utc(decision.time, "time", ApprovalError), decision.decision is not Decision.APPROVE
+def _rank(decision: PersonDecision) -> tuple[timedelta, bool]:
+    """The decision's place by its date; a denial or revocation stands as if it had come CLOCK_SKEW later."""
+    denies = decision.decision is not Decision.APPROVE
+    since = parse_utc(decision.time, "time", ApprovalError) - _EARLIEST
+    return since + (CLOCK_SKEW if denies else timedelta()), denies

@@ -27,7 +27,7 @@ from protocols.approval import (
 )
 from protocols.approval import to_text as approvals_text
 from protocols.audit import AuditEvent
-from protocols.errors import ApprovalError, FedaccordError, RequestError, RevokedRun
+from protocols.errors import ApprovalError, FedaccordError, RequestError, RevokedRun, StateError
 from protocols.records import parse_utc
 from protocols.request import ComputationRequest, parse_signed
 from protocols.request import digest as request_digest
@@ -146,7 +146,9 @@ class Reception:
             self._check_date(decision)
             if decision.decision is Decision.APPROVE:
                 self._check_approvable(decision.digest, request)
-                self._signed((decision,), request)  # what can't be countersigned must not stay among the papers
+                self._signed(
+                    (decision,), request
+                )  # what can't be countersigned must not stay among the papers
         except FedaccordError as error:
             self._journal.refused(EVENTS[decision.decision], actor, f"request {decision.digest}", error)
             raise
@@ -308,7 +310,7 @@ class Reception:
         try:
             request = self._documents.request(row.digest).request
             lacking = list(self.missing(row.digest)) if row.state is RunState.PENDING else []
-        except FedaccordError as error:
+        except (StateError, RequestError) as error:
             damage = one_line(str(error), 1000)
             return line | {
                 "purpose": "damaged",

@@ -17,7 +17,7 @@ from protocols.approval import (
     parse_decision,
 )
 from protocols.approval import to_text as approvals_text
-from protocols.errors import RequestError, StateError
+from protocols.errors import FedaccordError, RequestError, StateError
 from protocols.request import SignedRequest, parse_signed, to_text
 from protocols.request import digest as request_digest
 
@@ -49,11 +49,15 @@ class Documents:
         path = self._requests / f"{check_digest(digest)}.json"
         if not path.exists():
             raise RequestError(f"request {digest[:12]} is not known here", remedy="submit it first")
-        return path.read_text(encoding="utf-8")
+        return _read(path)
 
     def request(self, digest: str) -> SignedRequest:
-        """The signed request, its signature and digest verified again."""
-        signed = parse_signed(self.signed_text(digest))
+        """The signed request, its signature and digest verified again; StateError naming the file if it is damaged."""
+        text = self.signed_text(digest)
+        try:
+            signed = parse_signed(text)
+        except FedaccordError as error:
+            raise _damaged(self._requests / f"{digest}.json", error) from error
         if request_digest(signed.request) != digest:
             raise StateError(
                 f"requests/{digest}.json holds another request", remedy="restore it from a backup"
@@ -63,14 +67,15 @@ class Documents:
     def add_decision(self, decision: PersonDecision) -> None:
         """Keeps one decision after those that are there."""
         folder = make_private_folder(self._approvals / check_digest(decision.digest))
-        number = 1 + len(list(folder.glob("[0-9]*.json")))
+        number = 1 + max((int(path.stem) for path in _numbered(folder)), default=0)
         write_private(folder / f"{number:04d}.json", decision_text(decision))
 
     def decisions(self, digest: str) -> tuple[PersonDecision, ...]:
-        """All decisions of our people, oldest first, their signatures verified again."""
-        folder = self._approvals / check_digest(digest)
-        paths = sorted(folder.glob("[0-9]*.json"))
-        return tuple(parse_decision(path.read_text(encoding="utf-8")) for path in paths)
+        """All decisions of our people in the order in which they came, their signatures verified again.
+
+        StateError naming the file that is damaged: it may hold a denial.
+        """
+        return tuple(_parsed(path) for path in _numbered(self._approvals / check_digest(digest)))
 
     def save_approval(self, approval: PartyApproval) -> None:
         """Keeps our party's approval."""
@@ -78,9 +83,40 @@ class Documents:
         write_private(folder / "approval.json", approvals_text((approval,)))
 
     def approval(self, digest: str) -> PartyApproval | None:
-        """Our party's approval, None before we countersigned."""
+        """Our party's approval, None before we countersigned; StateError naming its file when that is damaged."""
         path = self._approvals / check_digest(digest) / "approval.json"
         if not path.exists():
             return None
-        (approval,) = parse_approvals(path.read_text(encoding="utf-8"))
+        text = _read(path)
+        try:
+            (approval,) = parse_approvals(text)
+        except (FedaccordError, ValueError) as error:
+            raise _damaged(path, error) from error
         return approval
+
+
+def _numbered(folder: Path) -> list[Path]:
+    """The decisions' files in the order of their numbers."""
+    paths = (path for path in folder.glob("*.json") if path.stem.isascii() and path.stem.isdecimal())
+    return sorted(paths, key=lambda path: int(path.stem))
+
+
+def _parsed(path: Path) -> PersonDecision:
+    text = _read(path)
+    try:
+        return parse_decision(text)
+    except FedaccordError as error:
+        raise _damaged(path, error) from error
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise _damaged(path, error) from error
+
+
+def _damaged(path: Path, error: Exception) -> StateError:
+    return StateError(
+        f"{path} is damaged: {error}", remedy=f"restore {path.name} in {path.parent} from a backup"
+    )

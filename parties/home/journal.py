@@ -78,5 +78,10 @@ def _short(value: Scalar) -> Scalar:
     """The value as a detail may hold it: text on one printable line."""
     if not isinstance(value, str):
         return value
-    line = " ".join("".join(c if c.isprintable() else " " for c in value).split())
-    return line[:TEXT_LIMIT].rstrip()
+    return one_line(value, TEXT_LIMIT)
+
+
+def one_line(text: str, limit: int) -> str:
+    """The text as the log takes it: at most `limit` printable characters on one line."""
+    visible = "".join(c if c.isprintable() else " " for c in text)
+    return " ".join(visible.split())[:limit].rstrip()

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from parties.home.people import Person
 from parties.home.private_files import read_toml, toml_text
-from protocols.approval import Decision, PartyApproval, PersonDecision, latest
+from protocols.approval import Decision, PartyApproval, PersonDecision
 from protocols.errors import ConfigError, RequestError
 from protocols.records import parse_utc
 from protocols.request import ComputationRequest
@@ -105,13 +105,21 @@ def violations(policy: Policy, request: ComputationRequest, now: datetime) -> tu
     return tuple(found)
 
 
+def standing(decisions: Iterable[PersonDecision]) -> tuple[PersonDecision, ...]:
+    """Each person's decision that stands at our desk: the one that came last, whatever its date."""
+    return tuple({decision.key: decision for decision in decisions}.values())
+
+
 def counting(
     request: ComputationRequest, people: Iterable[Person], decisions: Iterable[PersonDecision]
 ) -> tuple[PersonDecision, ...]:
-    """The approvals that count: by one of our people, with that person's key and role, not the analyst, one each."""
+    """The approvals that count: by one of our people, with that person's key and role, not the analyst, one each.
+
+    `decisions` are in the order in which they came.
+    """
     known = {person.name: person for person in people}
     counted: dict[str, PersonDecision] = {}
-    for decision in latest(decisions):
+    for decision in standing(decisions):
         person = known.get(decision.person)
         if decision.decision is not Decision.APPROVE or person is None or decision.key == request.analyst.key:
             continue
@@ -123,12 +131,15 @@ def counting(
 def missing(
     policy: Policy, request: ComputationRequest, people: Iterable[Person], decisions: Iterable[PersonDecision]
 ) -> tuple[str, ...]:
-    """What our own people still have to approve before we countersign, one text each; empty when all is there."""
+    """What our own people still have to approve before we countersign, one text each; empty when all is there.
+
+    `decisions` are in the order in which they came: a denial or revocation blocks until its person approves after it.
+    """
     given = tuple(decisions)
     counted = counting(request, people, given)
     found = [
         f"{decision.person} decided to {decision.decision}"
-        for decision in latest(given)
+        for decision in standing(given)
         if decision.decision is not Decision.APPROVE
     ]
     for role, wanted in (("owner", policy.owners), ("reviewer", policy.reviewers)):

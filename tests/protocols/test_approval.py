@@ -195,6 +195,16 @@ def test_one_persons_denial_stops_the_party_whoever_else_approves() -> None:
         countersigned(BANK.decisions[0], no)
 
 
+@pytest.mark.parametrize("verdict", [Decision.DENY, Decision.REVOKE])
+def test_a_denial_little_before_an_approval_wins_since_clocks_differ(verdict: Decision) -> None:
+    yes = BANK.decisions[0]
+    for before, counts in ((CLOCK_SKEW, False), (CLOCK_SKEW + timedelta(seconds=1), True)):
+        no = decision(REQUEST, "bank", PEOPLE.bank_owner, decision=verdict, reason="no", now=NOW - before)
+        for order in ((yes, no), (no, yes)):
+            (found,) = latest(order)
+            assert (found == yes) is counts
+
+
 @given(st.permutations(range(4)))
 def test_the_order_in_which_decisions_come_does_not_matter(order: list[int]) -> None:
     kinds = [Decision.APPROVE, Decision.DENY, Decision.APPROVE, Decision.REVOKE]
