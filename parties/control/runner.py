@@ -208,10 +208,13 @@ class Runner:
             else:
                 self.settle_if_gone(digest, run)
         for row in self._ledger.all():
-            if row.state is RunState.REVOKED:
-                self._mark(row.digest, row.reason)
-            if row.run and row.state in ENDED and self._expired(row.digest):
-                self._tidy(row.digest, run_folder(self._state.runs, row.digest, row.run))
+            try:
+                if row.state is RunState.REVOKED:
+                    self._mark(row.digest, row.reason)
+                if row.run and row.state in ENDED and self._expired(row.digest):
+                    self._tidy(row.digest, run_folder(self._state.runs, row.digest, row.run))
+            except (StateError, RequestError) as error:  # a damaged paper; the other requests go on
+                print(f"WARNING: old papers of request {row.digest} stay: {error}", file=sys.stderr)
 
     def _wait_for_old_worker(self, digest: str, run: int) -> None:
         """The worker of a supervisor that was killed: it has read its end of file and stops by itself, or is killed."""
@@ -235,6 +238,16 @@ class Runner:
             self._settle(worker.digest, worker.run, worker.asked, status)
         except AuditError as error:  # the ledger has the end already; there is nobody to raise it to
             print(f"supervisor: the end of {worker.folder.name} is not in the log: {error}", file=sys.stderr)
+        except Exception as error:  # a run must have an end whatever lies in its folder
+            print(f"supervisor: the end of {worker.folder.name} can't be read: {error!r}", file=sys.stderr)
+            self._interrupt(worker.digest, worker.run, to_wire(error))
+
+    def _interrupt(self, digest: str, run: int, reason: str) -> None:
+        """The end of a run about which nothing else is known, unless it has one."""
+        if (digest, run) in self._ledger.running():
+            self._ledger.finish(digest, run, RunState.INTERRUPTED, reason, self._now(), committed=False)
+            target, event = f"request {digest}", AuditEvent.RUN_INTERRUPTED
+            self._journal.failed(event, self._journal.itself, target, run=run, reason=reason)
 
     def settle_if_gone(self, digest: str, run: int) -> None:
         """Writes the end of a run that the ledger believes to be RUNNING and that no worker works on."""
@@ -266,7 +279,11 @@ class Runner:
             self._tidy(digest, folder)
 
     def _peers(self, digest: str) -> str:
-        parties = self._documents.request(digest).request.parties
+        try:
+            parties = self._documents.request(digest).request.parties
+        except FedaccordError as error:  # the mark matters more than the name in it
+            print(f"WARNING: the parties of request {digest} can't be read: {error}", file=sys.stderr)
+            return "another party"
         return " or ".join(entry.name for entry in parties if entry.name != self._state.name)
 
     def _tidy(self, digest: str, folder: Path) -> None:

@@ -1,8 +1,6 @@
 """Writes `progress.json` while a run goes on: often enough to follow, seldom enough not to be felt."""
 
-import json
 import math
-import os
 import time
 from collections.abc import Callable
 from dataclasses import asdict, replace
@@ -57,7 +55,7 @@ class ProgressFile:
         if fresh or now - self._written >= _BETWEEN_S or progress.step == progress.of:
             self._written = now
             self._now = self._counted()
-            _replace(self._folder / PROGRESS_FILE, json.dumps(asdict(self._now)).encode())
+            write_json(self._folder / PROGRESS_FILE, asdict(self._now))
 
     def end(self, state: State, reason: str, note: str) -> None:
         """The last word, on the disk when this returns."""
@@ -78,12 +76,3 @@ class ProgressFile:
         if done <= 0 or progress.of < progress.step:
             return None
         return round((now - began) / done * (progress.of - progress.step), 1)
-
-
-def _replace(path: Path, data: bytes) -> None:
-    """Replaces the file atomically, without waiting for the disk: only the last snapshot must outlive a power cut."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.new")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(data)
-    os.replace(temporary, path)

@@ -122,9 +122,22 @@ def load_spec(folder: Path) -> RunSpec:
 
 
 def read_snapshot(folder: Path) -> Snapshot | None:
-    """The newest `progress.json`, or None before the worker's first; atomic replacement makes it always whole."""
+    """The newest `progress.json`; None before the worker's first, and for one that can't be read or isn't a snapshot.
+
+    A worker replaces it whole, but a disk can damage it: then the worker gave no word.
+    """
     try:
         values = json.loads((folder / PROGRESS_FILE).read_bytes())
-    except FileNotFoundError:
+        snapshot = Snapshot(**{**values, "state": State(values["state"])})
+    except (OSError, ValueError, TypeError, KeyError, RecursionError):
         return None
-    return Snapshot(**{**values, "state": State(values["state"])})
+    return snapshot if all(_fits(getattr(snapshot, f.name), f.type) for f in fields(Snapshot)) else None
+
+
+def _fits(value: object, wanted: object) -> bool:
+    """Whether the value is of a snapshot's field of this type; a float may be written as a whole number."""
+    if isinstance(value, bool):
+        return False
+    if wanted == float | None:
+        return value is None or isinstance(value, int | float)
+    return isinstance(wanted, type) and isinstance(value, wanted)

@@ -52,3 +52,26 @@ def test_the_number_of_news_goes_on_over_an_interruption(tmp_path: Path) -> None
     after = read_snapshot(tmp_path)
     assert after is not None
     assert (after.seq, after.state) == (before.seq + 1, State.RUNNING)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"", b"{", b"[]", b"7", b"null", b"{}", b"\xff\xfe", b"[" * 100_000,
+        b'{"seq": 1, "state": "ASLEEP"}', b'{"seq": 1, "state": []}', b'{"seq": "1", "state": "DONE"}',
+        b'{"seq": 1, "state": "DONE", "more": 2}', b'{"seq": 1, "state": "DONE", "bytes_sent": "x"}',
+        b'{"seq": 1, "state": "DONE", "reason": 3}',
+    ],
+)  # fmt: skip
+def test_a_damaged_progress_file_is_no_word(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / PROGRESS_FILE).write_bytes(content)
+    assert read_snapshot(tmp_path) is None
+    ProgressFile(tmp_path, Traffic(())).end(State.DONE, "", "")
+    after = read_snapshot(tmp_path)
+    assert after is not None
+    assert after.state is State.DONE
+
+
+def test_a_progress_file_that_is_a_folder_is_no_word(tmp_path: Path) -> None:
+    (tmp_path / PROGRESS_FILE).mkdir()
+    assert read_snapshot(tmp_path) is None
