@@ -21,7 +21,7 @@ from parties.blocks.csv_text import check_names
 from parties.blocks.key_text import key_text
 from parties.blocks.missing import KEY_MISSING_TOKENS, missing
 from parties.blocks.parquet_file import plain_table
-from parties.blocks.schema import BlockSchema, PublicColumn, coarse
+from parties.blocks.schema import LARGEST, BlockSchema, PublicColumn, coarse
 from parties.blocks.subject_key import parse_rule
 from protocols.errors import BlockError
 from vertical.table import CategoricalColumn, Column, NumericColumn, Split, Table
@@ -125,7 +125,7 @@ def _draw(column: PublicColumn, rows: int, generator: np.random.Generator) -> li
         return [levels[i] for i in generator.integers(0, len(levels), rows)]
     shares = [point.share for point in column.quantiles] or [0.0, 1.0]
     values = [point.value for point in column.quantiles] or [0.0, 9.0]
-    drawn = np.interp(generator.random(rows), shares, values)
+    drawn = np.interp(generator.random(rows), shares, np.clip(values, -LARGEST, LARGEST))
     if column.whole_numbers:
         return [str(round(value)) for value in drawn]
     return [repr(coarse(float(value), 3)) for value in drawn]

@@ -21,6 +21,9 @@ from vertical.table import CategoricalColumn, Column, NumericColumn, Split
 SMALLEST_GROUP = 10
 """k: no published number describes fewer people."""
 
+LARGEST = 1e300
+"""Published numbers lie between -this and this: differences and rounded values of larger ones overflow."""
+
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 
 
@@ -156,7 +159,7 @@ def _public_levels(column: CategoricalColumn, k: int) -> PublicColumn:
 def _public_numbers(column: NumericColumn, k: int) -> PublicColumn:
     values = column.values[~np.isnan(column.values)]
     shares = [share for share in QUANTILES if len(values) * min(share, 1 - share) >= k]
-    points = np.quantile(values, shares) if shares else []
+    points = np.quantile(np.clip(values, -LARGEST, LARGEST), shares).tolist() if shares else []
     return PublicColumn(
         name=column.name,
         kind=ColumnKind.NUMERIC,

@@ -175,3 +175,15 @@ def test_no_made_mock_holds_a_private_row(rows, label, seed):
     mock = made_mock(block, seed)
     private_keys = set(source["cust_id"])
     assert not private_keys & set(mock["cust_id"])
+
+
+@pytest.mark.parametrize(
+    "cells", [["1e308", "-1e308"], ["1.7976931348623157e308"], ["1e308", "0.5", "-1e308"]]
+)
+@pytest.mark.filterwarnings("error")
+def test_numbers_near_the_largest_overflow_nowhere(tmp_path, cells):
+    rows = "".join(f"p{i},{cells[i % len(cells)]}\n" for i in range(60))
+    block = read_block(written(tmp_path, "cust_id,amt\n" + rows), spec())
+    made = make_mock(describe_block(block), rows=50, generator=np.random.default_rng(0))
+    checked = checked_mock(block, made, CANONICAL)
+    assert np.all(np.abs(checked["amt"].astype(float)) <= 1e300)
