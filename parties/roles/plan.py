@@ -20,6 +20,8 @@ from protocols.errors import ConfigError, RequestError
 from protocols.records import utc_text
 from protocols.request import AnalystEntry, BlockEntry, ComputationRequest, PartyEntry
 
+LONGEST_DAYS = 366
+"""Until a request expires."""
 _FIELDS: Mapping[str, type] = {
     "purpose": str,
     "purpose_text": str,
@@ -35,7 +37,7 @@ _PARTY_FIELDS: Mapping[str, type] = {"role": str, "block": str, "columns": list}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanParty:
-    """One party of a plan; empty `columns` means every feature column of the block."""
+    """One party of a plan; without `columns`, or with `[]`, it is every feature column of the block."""
 
     name: str
     role: str
@@ -45,7 +47,10 @@ class PlanParty:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What the analyst asks for. `days` until it expires; `parameters` only where they differ from defaults."""
+    """What the analyst asks for. `days` until it expires; `parameters` only where they differ from defaults.
+
+    `purpose_text` may be empty.
+    """
 
     purpose: str
     purpose_text: str
@@ -57,6 +62,11 @@ class Plan:
     public_seed: int = 0
     runs: int = 1
     days: int = 7
+
+    def __post_init__(self) -> None:
+        """Raises ConfigError for a number of days outside 1 to LONGEST_DAYS."""
+        if not 1 <= self.days <= LONGEST_DAYS:
+            raise ConfigError(f"plan: days must be between 1 and {LONGEST_DAYS}, got {self.days}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -143,3 +143,19 @@ def test_a_missing_plan_is_named(tmp_path: Path) -> None:
         read_plan(tmp_path / "plan.toml")
     with pytest.raises(ConfigError, match="Is a directory"):
         read_plan(tmp_path)
+
+
+@pytest.mark.parametrize("days", [0, -1, 367, 10**12])
+def test_days_outside_their_bounds_are_refused(tmp_path: Path, days: int) -> None:
+    with pytest.raises(ConfigError, match="days must be between 1 and 366"):
+        read_plan(_file(tmp_path, f"days = {days}\n{PLAN}"))
+
+
+def test_what_may_be_empty_in_a_plan() -> None:
+    made = _build(
+        purpose_text="",
+        parameters={**PARAMETERS, "max_aligned_test": 0},
+        parties=(BANK, PlanParty(name="shop", role="passive", block="customers", columns=())),
+    )
+    assert made.blocks[1].columns == ("amount", "town")
+    assert dict(made.parameters)["max_aligned_test"] == 0
