@@ -67,6 +67,7 @@ class Store:
         if salt is not None and len(salt) != SALT_BYTES:
             raise BlockError(f"the salt has {len(salt)} bytes, expected {SALT_BYTES}")
         with self._lock():
+            self._remove_left_overs()
             version = self._latest(name)
             if version and not replace:
                 raise BlockError(
@@ -175,10 +176,6 @@ class Store:
         self, block: FeatureBlock, schema: BlockSchema, mock: pd.DataFrame, salt: bytes
     ) -> BlockSchema:
         home = make_private_folder(self.folder / schema.block)
-        for left_over in home.glob(
-            f"{_INCOMING}*"
-        ):  # of a process that died while it wrote; we hold the lock
-            shutil.rmtree(left_over)
         incoming = make_private_folder(home / f"{_INCOMING}-{os.getpid()}")
         parts = []
         for file, data in block_parts(block, schema, mock):
@@ -191,6 +188,11 @@ class Store:
         os.rename(incoming, self._version_folder(schema.block, schema.version))
         sync_folder(home)
         return schema
+
+    def _remove_left_overs(self) -> None:
+        """Removes what processes that died left half written, of any block: whoever writes holds the lock, as we do."""
+        for left_over in self.folder.glob(f"*/{_INCOMING}-*"):
+            shutil.rmtree(left_over)
 
     def _erase_superseded(self, name: str) -> None:
         for version in range(1, self._latest(name)):

@@ -278,6 +278,15 @@ def test_a_first_add_that_crashed_leaves_no_block(store, tmp_path, monkeypatch):
     assert add(store, tmp_path).version == 1
 
 
+def test_what_a_killed_add_left_goes_with_the_next_add_of_any_name(store, tmp_path):
+    left = store.folder / "other" / ".incoming-4711"
+    left.mkdir(parents=True)
+    (left / "keys.bin").write_bytes(b"007")
+    add(store, tmp_path)
+    assert not left.exists()
+    assert [schema.block for schema in store.list()] == ["bank"]
+
+
 def test_two_writers_at_once(store, tmp_path):
     block = bank_block(tmp_path)
     mock = made_mock(block)
