@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from protocols.errors import RequestError
 
 Fields = Mapping[str, object]
+WHOLE_LIMIT = 10**15
+"""Whole numbers are smaller than this, either side of 0: longer ones fit neither SQLite nor a float."""
 
 
 def text(fields: Fields, name: str, default: str | None = None) -> str:
@@ -16,10 +18,12 @@ def text(fields: Fields, name: str, default: str | None = None) -> str:
 
 
 def whole(fields: Fields, name: str) -> int:
-    """The whole number in a field; RequestError otherwise."""
+    """The whole number in a field; RequestError otherwise, and for one of more than 15 digits."""
     value = fields.get(name)
     if not isinstance(value, int) or isinstance(value, bool):
         raise RequestError(f"field {name} must be a whole number")
+    if abs(value) >= WHOLE_LIMIT:
+        raise RequestError(f"field {name} must be a whole number of at most 15 digits")
     return value
 
 
@@ -28,7 +32,7 @@ def seconds(fields: Fields, name: str, most: float) -> float:
     value = fields.get(name, 0)
     if not isinstance(value, int | float) or isinstance(value, bool) or value != value:
         raise RequestError(f"field {name} must be a number of seconds")
-    return min(max(float(value), 0.0), most)
+    return float(min(max(value, 0.0), most))  # cut first: a long whole number is no float
 
 
 def flag(fields: Fields, name: str) -> bool:

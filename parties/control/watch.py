@@ -1,16 +1,18 @@
 """What an analyst and the owner can see of a request: its state, its progress, and the released result."""
 
+import hashlib
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 from parties.control.runs import Ledger, RunState
 from parties.control.workers import run_folder
 from parties.home.journal import Actor, Journal
-from parties.home.private_files import read_json
+from parties.home.private_files import parse_json
 from parties.home.state import State
-from parties.work.runspec import RESULT_FILE, read_snapshot
-from protocols.audit import AuditEvent
+from parties.work.runspec import RESULT_DETAIL, RESULT_FILE, read_snapshot
+from protocols.audit import AuditEvent, Result
 from protocols.disclosure import round_metric
 from protocols.errors import RequestError, StateError
 
@@ -20,6 +22,8 @@ WAITING_CALLS = 16  # status calls that may wait at once, one per request; the o
 PROGRESS = ("seq", "phase", "step", "of", "loss", "eta", "note")
 TRAFFIC = ("bytes_sent", "bytes_received")
 """For the owner only: the sizes of messages follow from numbers of people, which the analyst gets after the rules."""
+HASHED = (AuditEvent.RUN_FINISHED, AuditEvent.RESULT_RELEASED)
+"""Entries with the SHA-256 of a result."""
 Settle = Callable[[str, int], None]
 """Writes the end of a run (digest, number) whose worker is gone; does nothing for a living one."""
 
@@ -94,10 +98,46 @@ class Watch:
         return {name: value for name, value in view.items() if name not in TRAFFIC} | rounded
 
     def result(self, digest: str, actor: Actor) -> dict[str, object]:
-        """What the newest run releases to the analyst, each release logged; StateError unless the request is DONE."""
+        """What the newest run releases to the analyst, each release logged.
+
+        StateError unless the request is DONE, and when the result isn't the one of which the log has the SHA-256, from
+        the run's end and each release.
+        """
         row = self._ledger.find(digest)
         if row.state is not RunState.DONE:
             raise StateError(f"request {digest[:12]} is {row.state}, a result comes with DONE only")
-        result = read_json(run_folder(self._state.runs, digest, row.run) / RESULT_FILE)
-        self._journal.ok(AuditEvent.RESULT_RELEASED, actor, f"request {digest}", run=row.run)
+        target = f"request {digest}"
+        try:
+            result, found = _read_result(run_folder(self._state.runs, digest, row.run))
+            if any(known != found for known in self._recorded(target, row.run)):
+                raise StateError(
+                    f"the result of run {row.run} of request {digest[:12]} changed since the run ended",
+                    remedy=f"restore {RESULT_FILE} in the run's folder from a backup",
+                )
+        except StateError as error:
+            self._journal.refused(AuditEvent.RESULT_RELEASED, actor, target, error)
+            raise
+        detail = {RESULT_DETAIL: found}
+        self._journal.ok(AuditEvent.RESULT_RELEASED, actor, target, run=row.run, **detail)
         return {"state": row.state.value, "run": row.run, "result": result}
+
+    def _recorded(self, target: str, run: int) -> set[str]:
+        """The SHA-256 of the run's result as the log has it; AuditError when the log was altered."""
+        details = (
+            dict(entry.detail)
+            for entry in self._journal.log.entries()
+            if entry.object == target and entry.result is Result.OK and entry.event in HASHED
+        )
+        return {str(d[RESULT_DETAIL]) for d in details if d.get("run") == run and RESULT_DETAIL in d}
+
+
+def _read_result(folder: Path) -> tuple[dict[str, object], str]:
+    """The result and the SHA-256 of its file, of one reading; StateError naming the file that is missing or broken."""
+    path = folder / RESULT_FILE
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise StateError(
+            f"{path} can't be read: {error.strerror}", remedy="restore it from a backup"
+        ) from error
+    return parse_json(data, path), hashlib.sha256(data).hexdigest()

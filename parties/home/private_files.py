@@ -76,11 +76,18 @@ def write_json(path: Path, value: Mapping[str, object] | Sequence[object]) -> No
 def read_json(path: Path) -> dict[str, object]:
     """The JSON object in the file; StateError naming the file when it is missing or broken."""
     try:
-        value = json.loads(path.read_text(encoding="utf-8"))
+        data = path.read_bytes()
     except FileNotFoundError as error:
         raise StateError(f"{path} does not exist") from error
     except OSError as error:
         raise StateError(f"{path} can't be read: {error.strerror}") from error
+    return parse_json(data, path)
+
+
+def parse_json(data: bytes, path: Path) -> dict[str, object]:
+    """The JSON object in what was read from the file; StateError naming the file when it is broken."""
+    try:
+        value = json.loads(data.decode("utf-8"))
     except (ValueError, RecursionError) as error:
         raise StateError(f"{path} is not readable JSON", remedy="restore it from a backup") from error
     if not isinstance(value, dict):

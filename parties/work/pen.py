@@ -6,7 +6,7 @@ from pathlib import Path
 
 from parties.work.drive import Traffic
 from parties.work.ending import End
-from parties.work.runspec import RunSpec, State
+from parties.work.runspec import RESULT_DETAIL, RunSpec, State
 from protocols.audit import AuditEvent, AuditLog, Result, SignedHead
 from protocols.records import Scalar
 from protocols.request import ComputationRequest, party
@@ -68,9 +68,14 @@ class WorkerPen:
         """The program has ended, with what went over each link: the closing head covers this, the run's end is open."""
         self.write(AuditEvent.PROGRAM_FINISHED, Result.OK, **_went(traffic))
 
-    def end(self, end: End, traffic: Traffic) -> None:
-        """How the run ended, with what went over each link; a run has one such entry, its last but for a restart's."""
+    def end(self, end: End, traffic: Traffic, result: str = "") -> None:
+        """How the run ended, with what went over each link; a run has one such entry, its last but for a restart's.
+
+        `result` is the SHA-256 of the result's file in hex: only that file is released later.
+        """
         detail: dict[str, Scalar] = {"state": end.state.value, "reason": end.reason or "none"}
+        if result:
+            detail[RESULT_DETAIL] = result
         if end.detail:
             detail["detail"] = " ".join(end.detail.split())[:200].rstrip()
         result = Result.FAILED if end.state is State.FAILED else Result.OK

@@ -17,6 +17,8 @@ from protocols.errors import ConfigError
 RUN_FILE = "run.json"
 PROGRESS_FILE = "progress.json"
 RESULT_FILE = "result.json"
+RESULT_DETAIL = "result sha256"
+"""Under which name the SHA-256 of `result.json`, in hex, stands in the log's entries of a run."""
 ARTIFACTS_FILE = "artifacts.bin"
 TRAFFIC_FILE = "traffic.json"
 CHECKPOINTS = "checkpoints"

@@ -6,6 +6,7 @@ the party's signing key. It stops at a word on stdin, at the end of stdin (its s
 says to its peer why; its exit status says how it ended.
 """
 
+import hashlib
 import json
 import logging
 import os
@@ -233,7 +234,9 @@ class Worker:
         """Deletes what passes, logs the end once, and says it last, so that whoever reads it finds all in place."""
         try:
             self._delete(end.state)
-            self._pen.end(end, self._traffic)
+            result = self._folder / RESULT_FILE
+            released = hashlib.sha256(result.read_bytes()).hexdigest() if end.state is State.DONE else ""
+            self._pen.end(end, self._traffic, released)
         except (OSError, FedaccordError) as problem:
             _log.exception("the end could not be recorded")
             end = end if end.state is not State.DONE else ending(problem)

@@ -1,6 +1,7 @@
 """Two worker processes over real TLS: what each end leaves behind at both parties."""
 
 import contextlib
+import hashlib
 import json
 import os
 import signal
@@ -19,6 +20,7 @@ from parties.control.socket import SocketServer
 from parties.work.runspec import (
     ARTIFACTS_FILE,
     CHECKPOINTS,
+    RESULT_DETAIL,
     RESULT_FILE,
     SEED_FILE,
     TEMPORARY,
@@ -301,6 +303,9 @@ def test_a_normal_run(trial: Trial) -> None:
         assert closing >= finished[0].index, "the closing head covers what was sent and received"
         assert len(party.entries(AuditEvent.TEMPORARY_DELETED)) == 1
         assert party.asked == ["sign_head", "run_committed", "sign_head"]
+    for party in (bank, retailer):
+        recorded = dict(party.entries(AuditEvent.RUN_FINISHED)[0].detail)[RESULT_DETAIL]
+        assert recorded == hashlib.sha256((party.run / RESULT_FILE).read_bytes()).hexdigest()
     sent = dict(bank.entries(AuditEvent.RUN_FINISHED)[0].detail)["sent passive"]
     received = dict(retailer.entries(AuditEvent.RUN_FINISHED)[0].detail)["received active"]
     assert sent == received
