@@ -592,6 +592,42 @@ def test_a_finished_model_is_marked_and_its_result_withheld_after_revocation(off
         assert offices.shim(request, "result")["ok"] is False
 
 
+def test_a_run_whose_end_can_not_be_read_is_interrupted(
+    offices: Offices, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("parties.control.runner.run_end", lambda *arguments: {}["none"])
+    with running(offices):
+        request = offices.approved()
+        offices.start(request)
+        assert offices.wait(request, "INTERRUPTED")["used"] == 1
+    assert count(offices, AuditEvent.RUN_INTERRUPTED, "failed") == 1
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"seq": 1, "state": "ASLEEP"}'])
+def test_damaged_papers_of_one_request_do_not_stop_the_party(
+    offices: Offices, content: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with running(offices):
+        bad, pending = offices.approved(), offices.submitted(nonce="1" * 32)
+        offices.start(bad)
+        offices.wait(bad, "DONE")
+    (folder_of(offices, bad) / "progress.json").write_text(content)
+    for request in (bad, pending):
+        (offices.bank.folder / "requests" / f"{digest(request)}.json").write_text(content)
+    with running(offices):
+        assert offices.view(bad)["state"] == "DONE"
+        listed = offices.ask("requests")["requests"]
+        assert [line["purpose"] for line in listed] == ["damaged"] * 2  # type: ignore[attr-defined]
+        good = offices.approved(nonce="2" * 32)
+        revoked = offices.ask(
+            "decide", decision=offices.decision(offices.bank, good, Decision.REVOKE, reason="no")
+        )
+        assert revoked["state"] == "REVOKED"
+    warned = capsys.readouterr().err
+    for request in (bad, pending):
+        assert f"requests/{digest(request)}.json is damaged" in warned
+
+
 @contextmanager
 def unwritable_log(offices: Offices) -> Iterator[None]:
     """Inside the block no entry can be written: a folder stands in the log's place."""
