@@ -33,7 +33,7 @@ types: $(STAMP)
 	$(BIN)/mypy
 
 fast: $(STAMP)
-	$(BIN)/python -m pytest -q -m "not slow and not syft" tests
+	$(BIN)/python -m pytest -q -n 2 --dist loadfile -m "not slow and not syft" tests
 
 check: lint types fast  ## format, lint, types, fast tests (under two minutes)
 

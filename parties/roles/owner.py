@@ -202,7 +202,9 @@ def _rare(classes: int) -> str:
     """What the owner should know before the names of classes are published; "" when none is rare."""
     if not classes:
         return ""
-    return f"; classes with fewer than {SMALLEST_GROUP} people: {classes}; the name of every class is published"
+    return (
+        f"; classes with fewer than {SMALLEST_GROUP} people: {classes}; the name of every class is published"
+    )
 
 
 def _counts(report: KeyReport) -> str:

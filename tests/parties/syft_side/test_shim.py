@@ -145,6 +145,7 @@ def test_a_refusal_keeps_its_code_and_facts_but_no_message(supervisor: Superviso
         ({}, DIGEST, "status", "request"),
         ({}, 7, "status", "request"),
     ],
+    ids=range(10),
 )
 def test_whatever_is_wrong_never_reaches_the_supervisor(
     supervisor: Supervisor, frame: dict[str, str], signed: object, action: object, code: str
