@@ -160,10 +160,11 @@ def test_a_request_that_was_altered_in_the_partys_folder_after_approval(
     try:
         with pytest.raises(Refusal) as caught:
             start_at_bank(lab, ready, approvals)
-        assert caught.value.reason == "request"
+        assert caught.value.reason == "state"
+        assert "is damaged" in str(caught.value)
     finally:
         write_private(path, genuine)
-    assert lab.refusals(BANK, ready)[-1] == "request"
+    assert lab.refusals(BANK, ready)[-1] == "state"
     assert all(view == ("APPROVED", 0, 1) for view in standing(lab, ready))
 
 
