@@ -43,7 +43,7 @@ from benchmarks.timed_runs import MODEL_FILE, REQUEST_FILE, STORES_FILE, Point, 
 from benchmarks.two_sites import TEST_PEOPLE, Sites, two_sites
 from parties.control.workers import worker_environment
 from parties.home.private_files import make_private_folder
-from parties.work.runspec import ARTIFACTS_FILE, TRAFFIC_FILE
+from parties.running.runspec import ARTIFACTS_FILE, TRAFFIC_FILE
 from protocols.errors import ProtocolError
 from protocols.request import to_text
 from vertical.config import FedCVTConfig

@@ -24,8 +24,8 @@ from numpy.typing import NDArray
 
 from parties import catalog
 from parties.blocks.store import Store
-from parties.work.worker import run
-from parties.work.worker_tools import Tools
+from parties.running.worker import run
+from parties.running.worker_tools import Tools
 from protocols import wire
 from protocols.program import Json, Observe, Outcome, Program, Progress
 from protocols.request import ComputationRequest, parse_signed

@@ -28,7 +28,14 @@ Resume: TypeAlias = Mapping[str, NDArray[np.generic]] | None
 ROOT = Path(__file__).resolve().parent.parent
 # All that a worker can import of ours, and so what decides what leaves: an edit of it voids approvals; one of the CLI
 # doesn't.
-DIGESTED_FOLDERS = ("protocols", "vertical", "horizontal", "parties/blocks", "parties/links", "parties/work")
+DIGESTED_FOLDERS = (
+    "protocols",
+    "vertical",
+    "horizontal",
+    "parties/blocks",
+    "parties/links",
+    "parties/running",
+)
 DIGESTED_FILES = (
     "parties/__init__.py",
     "parties/catalog.py",

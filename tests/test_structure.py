@@ -104,7 +104,7 @@ def test_no_exception_is_swallowed() -> None:
 
 def test_the_code_digest_covers_all_that_a_worker_imports() -> None:
     program = (
-        "import sys, parties.work.worker, parties.blocks.store, parties.catalog as catalog\n"
+        "import sys, parties.running.worker, parties.blocks.store, parties.catalog as catalog\n"
         "[c.kinds() for c in catalog.CATALOG.values()]\n"
         "print(*[m.__file__ for n, m in sys.modules.items() if n.split('.')[0] in "
         f"{PACKAGES!r} and m.__file__], sep='\\n')"
@@ -113,7 +113,7 @@ def test_the_code_digest_covers_all_that_a_worker_imports() -> None:
         [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True
     )
     loaded = {Path(line).relative_to(ROOT).as_posix() for line in done.stdout.split()}
-    assert {"parties/work/worker.py", "parties/blocks/store.py", "parties/control/socket.py"} <= loaded
+    assert {"parties/running/worker.py", "parties/blocks/store.py", "parties/control/socket.py"} <= loaded
     folders = tuple(f"{folder}/" for folder in DIGESTED_FOLDERS)
     assert {name for name in loaded if not name.startswith(folders)} <= set(DIGESTED_FILES)
 

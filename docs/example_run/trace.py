@@ -14,7 +14,7 @@ from parties.demo.setup import read_traffic
 from parties.demo.twin import same_bits
 from parties.home.state import State
 from parties.roles.simulating import read_data
-from parties.work.runspec import ARTIFACTS_FILE
+from parties.running.runspec import ARTIFACTS_FILE
 from protocols.errors import DatasiteError
 from protocols.gate import Trace, TraceLine
 from protocols.program import Json, Outcome, Progress, simulate

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from parties.control.runs import RunState
 from parties.home.private_files import write_json
-from parties.work.runspec import (
+from parties.running.runspec import (
     CHECKPOINTS,
     RESULT_FILE,
     SEED_FILE,

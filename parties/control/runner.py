@@ -24,7 +24,7 @@ from parties.home.journal import Actor, Journal
 from parties.home.people import read_people
 from parties.home.policy import read_policy
 from parties.home.state import State
-from parties.work.runspec import RunSpec, read_snapshot
+from parties.running.runspec import RunSpec, read_snapshot
 from protocols import seeds
 from protocols.approval import PartyApproval, parse_approvals
 from protocols.approval import to_text as approvals_text

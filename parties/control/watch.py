@@ -11,7 +11,7 @@ from parties.control.workers import run_folder
 from parties.home.journal import Actor, Journal
 from parties.home.private_files import parse_json
 from parties.home.state import State
-from parties.work.runspec import RESULT_DETAIL, RESULT_FILE, read_snapshot
+from parties.running.runspec import RESULT_DETAIL, RESULT_FILE, read_snapshot
 from protocols.audit import AuditEvent, Result
 from protocols.disclosure import round_metric
 from protocols.errors import RequestError, StateError

@@ -18,10 +18,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from parties.home.private_files import make_private_folder, sync_folder, write_private
-from parties.work.runspec import RunSpec, save_spec
+from parties.running.runspec import RunSpec, save_spec
 from protocols.errors import StateError
 
-WORKER_COMMAND = (sys.executable, "-P", "-m", "parties.work.worker")
+WORKER_COMMAND = (sys.executable, "-P", "-m", "parties.running.worker")
 """-P keeps the run folder, which is the worker's current folder, off the import path."""
 LOCK_FILE = "lock"
 LOG_FILE = "worker.log"

@@ -43,8 +43,8 @@ from parties.roles.progress_lines import printed_progress
 from parties.roles.rehearse import rehearse
 from parties.roles.requesting import follow, rehearsal_text
 from parties.roles.reviewing import find_digest, page, record
+from parties.running.runspec import ARTIFACTS_FILE, RESULT_FILE
 from parties.syft_side.access import Datasite
-from parties.work.runspec import ARTIFACTS_FILE, RESULT_FILE
 from protocols.approval import Decision
 from protocols.errors import DatasiteError, NotApprovedError
 from protocols.request import ComputationRequest

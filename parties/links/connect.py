@@ -13,8 +13,8 @@ from parties.links.link import Check
 from parties.links.rendezvous import Meeting, Met, bind, dial, listen
 from parties.links.tls_identity import Pin
 from parties.links.tls_link import Terms, TlsLink
-from parties.work.drive import largest_message
-from parties.work.runspec import RunSpec
+from parties.running.drive import largest_message
+from parties.running.runspec import RunSpec
 from protocols.errors import FedaccordError, RosterError, to_wire
 from protocols.request import ComputationRequest, PartyEntry, party
 

@@ -30,9 +30,9 @@ from parties.roles import analyst
 from parties.roles.owner import add_block, add_peer, add_user
 from parties.roles.plan import Offer, Plan, PlanParty
 from parties.roles.reviewing import record
+from parties.running.runspec import ARTIFACTS_FILE
 from parties.syft_side.access import Datasite, Standing
 from parties.syft_side.launcher import ready_path
-from parties.work.runspec import ARTIFACTS_FILE
 from protocols.approval import Decision
 from protocols.approval import to_text as approvals_text
 from protocols.audit import AuditEvent, AuditLog, Entry

@@ -8,7 +8,7 @@ import pytest
 from parties.home.private_files import read_json
 from parties.roles import analyst
 from parties.roles.auditing import verify_log, write_peer_heads
-from parties.work.runspec import RESULT_FILE
+from parties.running.runspec import RESULT_FILE
 from protocols.audit import AuditEvent
 from protocols.program import Outcome
 from protocols.request import ComputationRequest

@@ -10,8 +10,8 @@ import pytest
 
 from parties.control.asking import Refusal
 from parties.roles import analyst
+from parties.running.runspec import ARTIFACTS_FILE, CHECKPOINTS, RESULT_FILE, TEMPORARY
 from parties.syft_side.launcher import ready_path
-from parties.work.runspec import ARTIFACTS_FILE, CHECKPOINTS, RESULT_FILE, TEMPORARY
 from protocols.approval import Decision
 from protocols.audit import AuditEvent
 from protocols.program import Outcome

@@ -14,7 +14,7 @@ from parties.demo.sites import free_ports, free_range
 from parties.demo.twin import same_bits
 from parties.roles.plan import read_plan
 from parties.roles.simulating import LocalSettings, read_data, simulate_run
-from parties.work.runspec import ARTIFACTS_FILE
+from parties.running.runspec import ARTIFACTS_FILE
 from protocols.disclosure import releasable
 from protocols.program import Outcome
 from protocols.wire import unpack_arrays

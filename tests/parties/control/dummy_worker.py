@@ -14,7 +14,7 @@ from pathlib import Path
 
 from parties.control.socket import call
 from parties.home.private_files import write_json
-from parties.work.runspec import ExitCode, load_spec
+from parties.running.runspec import ExitCode, load_spec
 
 seq = 0
 

@@ -15,7 +15,7 @@ from parties.control.workers import run_folder
 from parties.home.journal import Actor, Journal
 from parties.home.private_files import make_private_folder, write_private
 from parties.home.state import State, init_party
-from parties.work.runspec import RESULT_DETAIL, RESULT_FILE
+from parties.running.runspec import RESULT_DETAIL, RESULT_FILE
 from protocols.audit import AuditEvent
 from protocols.errors import RequestError, StateError
 from tests.parties.control.offices import CALLER, PASSPHRASE, Clock

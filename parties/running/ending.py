@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from parties.work.runspec import State
+from parties.running.runspec import State
 from protocols.errors import (
     CancelledRun,
     FedaccordError,

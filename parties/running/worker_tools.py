@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from parties import catalog
-from parties.work.runspec import RunSpec
+from parties.running.runspec import RunSpec
 from protocols.errors import RequestError
 from protocols.gate import Gate, ReleaseKey
 from protocols.request import ComputationRequest

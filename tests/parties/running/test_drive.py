@@ -13,8 +13,8 @@ import pytest
 
 from parties.links.link import Link
 from parties.links.memory_link import MemoryLink
-from parties.work.checkpoints import KEPT, Checkpoints
-from parties.work.drive import RESERVED_AT_ONCE, Driver, Traffic, drive, largest_message
+from parties.running.checkpoints import KEPT, Checkpoints
+from parties.running.drive import RESERVED_AT_ONCE, Driver, Traffic, drive, largest_message
 from protocols.errors import (
     CancelledRun,
     GateError,
@@ -28,7 +28,7 @@ from protocols.errors import (
 from protocols.gate import Gate
 from protocols.program import Checkpoint, Compute, Outcome, Program, Send, receive, simulate
 from protocols.wire import encode
-from tests.parties.work import toy
+from tests.parties.running import toy
 
 SEED = bytes(range(32))
 STEPS = 12
@@ -171,7 +171,7 @@ def test_the_peers_gate_stops_it_too(tampered: str) -> None:
 def test_a_message_above_the_limit_is_not_even_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
     a, p = sides()
     p.link.send(bytes(10_000))
-    monkeypatch.setattr("parties.work.drive.wire.decode", lambda *_, **__: pytest.fail("decoded"))
+    monkeypatch.setattr("parties.running.drive.wire.decode", lambda *_, **__: pytest.fail("decoded"))
     with pytest.raises(GateError, match="10000 bytes"):
         drive(programs()[0], a.driver())
 

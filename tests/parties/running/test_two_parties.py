@@ -27,9 +27,9 @@ from tests.parties.control.offices import (
     make_offices,
     until,
 )
-from tests.parties.work import toy
+from tests.parties.running import toy
 
-TOY = "import sys; sys.argv.append(''); from tests.parties.work.toy_worker import main; sys.exit(main())"
+TOY = "import sys; sys.argv.append(''); from tests.parties.running.toy_worker import main; sys.exit(main())"
 
 
 @pytest.fixture(scope="module")

@@ -1,7 +1,7 @@
-"""One run at one party: `python -m parties.work.worker RUN_FOLDER`.
+"""One run at one party: `python -m parties.running.worker RUN_FOLDER`.
 
 The process reads `run.json`, meets the other party's worker, runs its role's program past the gate and leaves what
-`parties.work.runspec` describes. It knows the link's key, the block it may read and its run folder; neither syft nor
+`parties.running.runspec` describes. It knows the link's key, the block it may read and its run folder; neither syft nor
 the party's signing key. It stops at a word on stdin, at the end of stdin (its supervisor is gone) and at SIGTERM, and
 says to its peer why; its exit status says how it ended.
 """
@@ -22,12 +22,12 @@ from parties.control.socket import call
 from parties.home.private_files import make_private_folder, write_json, write_private
 from parties.links.connect import Connected, Connecting
 from parties.links.handshake import agreed_step, approvals_of, check_goodbye, goodbye, hello
-from parties.work.checkpoints import Checkpoints
-from parties.work.drive import Driver, Traffic, drive, largest_message
-from parties.work.ending import End, ending
-from parties.work.pen import WorkerPen
-from parties.work.progress import ProgressFile
-from parties.work.runspec import (
+from parties.running.checkpoints import Checkpoints
+from parties.running.drive import Driver, Traffic, drive, largest_message
+from parties.running.ending import End, ending
+from parties.running.pen import WorkerPen
+from parties.running.progress import ProgressFile
+from parties.running.runspec import (
     ARTIFACTS_FILE,
     CHECKPOINTS,
     RESULT_FILE,
@@ -38,8 +38,8 @@ from parties.work.runspec import (
     State,
     load_spec,
 )
-from parties.work.stopping import StopFlag
-from parties.work.worker_tools import Tools
+from parties.running.stopping import StopFlag
+from parties.running.worker_tools import Tools
 from protocols import seeds, wire
 from protocols.audit import AuditEvent
 from protocols.disclosure import releasable

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from parties.work.drive import Traffic
-from parties.work.progress import ProgressFile
-from parties.work.runspec import PROGRESS_FILE, State, read_snapshot
+from parties.running.drive import Traffic
+from parties.running.progress import ProgressFile
+from parties.running.runspec import PROGRESS_FILE, State, read_snapshot
 from protocols.program import Progress
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from parties.control.socket import SocketServer
-from parties.work.runspec import (
+from parties.running.runspec import (
     ARTIFACTS_FILE,
     CHECKPOINTS,
     RESULT_DETAIL,
@@ -45,7 +45,7 @@ from protocols.request import (
 )
 from protocols.request import to_text as request_text
 from protocols.wire import unpack_arrays
-from tests.parties.work import toy
+from tests.parties.running import toy
 
 ROOT = Path(__file__).resolve().parents[3]
 ROLES = {"bank": "active", "retailer": "passive"}
@@ -201,7 +201,7 @@ class Trial:
                 [
                     sys.executable,
                     "-m",
-                    "tests.parties.work.toy_worker",
+                    "tests.parties.running.toy_worker",
                     str(party.run),
                     *(arguments or ("",)),
                 ],
@@ -566,7 +566,7 @@ def test_an_unknown_error_tells_nothing(trial: Trial) -> None:
 def test_without_a_run_json_there_is_an_exit_status(tmp_path: Path) -> None:
     tmp_path.chmod(0o700)
     done = subprocess.run(
-        [sys.executable, "-m", "parties.work.worker", str(tmp_path)],
+        [sys.executable, "-m", "parties.running.worker", str(tmp_path)],
         cwd=ROOT,
         stdin=subprocess.DEVNULL,
         capture_output=True,

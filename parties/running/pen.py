@@ -4,9 +4,9 @@ from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 
-from parties.work.drive import Traffic
-from parties.work.ending import End
-from parties.work.runspec import RESULT_DETAIL, RunSpec, State
+from parties.running.drive import Traffic
+from parties.running.ending import End
+from parties.running.runspec import RESULT_DETAIL, RunSpec, State
 from protocols.audit import AuditEvent, AuditLog, Result, SignedHead
 from protocols.records import Scalar
 from protocols.request import ComputationRequest, party
@@ -44,7 +44,7 @@ class WorkerPen:
         )
 
     def reserve(self, first: int, last: int) -> None:
-        """See `parties.work.drive.Reserve`."""
+        """See `parties.running.drive.Reserve`."""
         self.write(AuditEvent.MESSAGES_RESERVED, first=first, last=last)
 
     def head(self, signed: SignedHead, when: str) -> None:

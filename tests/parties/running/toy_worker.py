@@ -1,4 +1,4 @@
-"""A worker process for the toy computation: `python -m tests.parties.work.toy_worker FOLDER [TAMPERED] [open]`."""
+"""A worker process for the toy computation: `python -m tests.parties.running.toy_worker FOLDER [TAMPERED] [open]`."""
 
 import logging
 import os
@@ -7,14 +7,14 @@ from pathlib import Path
 
 import numpy as np
 
-from parties.work import worker
-from parties.work.runspec import RunSpec
-from parties.work.worker import run
-from parties.work.worker_tools import Tools
+from parties.running import worker
+from parties.running.runspec import RunSpec
+from parties.running.worker import run
+from parties.running.worker_tools import Tools
 from protocols.errors import BlockError
 from protocols.gate import Gate
 from protocols.request import ComputationRequest
-from tests.parties.work import toy
+from tests.parties.running import toy
 from vertical.table import NumericColumn, PartyData, Table
 
 
