@@ -8,6 +8,7 @@ import contextlib
 import os
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -41,6 +42,8 @@ from protocols.request import ComputationRequest
 from protocols.request import digest as request_digest
 from protocols.wire import unpack_arrays
 from tests.full_path import people
+
+ROOT = Path(__file__).resolve().parents[2]
 
 T = TypeVar("T")
 BANK, RETAILER = "bank", "retailer"
@@ -129,7 +132,8 @@ class Lab:
 
     def _is_stray(self, path: Path) -> bool:
         temporary = any(path.is_relative_to(place) for place in ("/tmp", "/var/tmp"))
-        return temporary and not path.is_relative_to(self.folder)
+        ours = (self.folder, Path(sys.prefix), ROOT)  # a checkout and its environment may lie in /tmp, too
+        return temporary and not any(path.is_relative_to(place) for place in ours)
 
     def states_of(self, names: tuple[str, ...]) -> dict[str, State]:
         return {name: self.states[name] for name in names}
