@@ -206,8 +206,8 @@ def _notes(finished: Finished) -> tuple[str, ...]:
         "one place: a mark to aim at, not a rival.",
         "Seeds after the first run as twins in one process. The first seed's twin gave the same bits as the "
         "datasites: " + ("yes." if finished.same_as_twin else "NO."),
-        "Settings were chosen on validation folds of the training people. Early trials of the library's defaults, input "
-        "noise among them, did look at test rows of Adult, so these people aren't wholly unseen.",
+        "Settings were chosen on validation folds of the training people. Early trials of the library's defaults, "
+        "input noise among them, looked at test rows of Adult, so these people aren't wholly unseen.",
         "The private seeds were injected to compare runs; a real run draws them from the operating system.",
         "Data: Adult (census income), which holds protected attributes such as sex, race and age.",
     )
