@@ -32,7 +32,7 @@ from protocols.psi import psi_client
 from protocols.seeds import PrivateSeed
 from vertical.active_messages import PASSIVE, exchange_step, receive_memory, receive_test_views, receive_votes
 from vertical.active_side import ActiveSide, Labels, train_active_alone
-from vertical.baselines import aligned_only_config, blank_memory
+from vertical.baselines import aligned_only_config
 from vertical.config import FedCVTConfig
 from vertical.groups import Groups, exchange_groups
 from vertical.messages import ALIGNED_ONLY, FEDCVT, Phase
@@ -64,6 +64,7 @@ from vertical.training import (
     silent,
     tell_step,
 )
+from vertical.views import Memory
 
 
 def active_program(
@@ -171,7 +172,7 @@ def _train(
 ) -> Program[tuple[list[float], PseudoCount]]:
     """One training: the loss of every step, and the pseudo labels of the last steps."""
     config, n = side.run.config, len(side.features.aligned)
-    memory, start = blank_memory(n, config.d), 0
+    memory, start = Memory.blank(config, n), 0
     losses: list[float] = []
     if resume is not None:
         restore_training(side.model, side.optimiser, resume)

@@ -37,12 +37,26 @@ class Schedule(StrEnum):
     COSINE = "cosine"
 
 
+@dataclass(frozen=True, slots=True)
+class ViewShape:
+    """Widths of one party's view: of its unique representation and of its common one."""
+
+    unique: int
+    common: int
+
+    @property
+    def width(self) -> int:
+        """Width of `[unique ; common]`."""
+        return self.unique + self.common
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FedCVTConfig:
     """Settings of one FedCVT run; validated, the bad value stands in the ConfigError.
 
-    Views: `encoder` kind, `d` width of each of the two representations, `hidden` width of an MLP,
-    `head_hidden` width of a hidden layer in the heads (0: linear heads).
+    Views: `encoder` kind, `d` width of the common representation, which both parties share, `unique_active` and
+    `unique_passive` width of each party's unique one (0: `d` too), `hidden` width of an MLP, `head_hidden` width of
+    a hidden layer in the heads (0: linear heads).
     Optimiser (AdamW at both parties): `steps`, `learning_rate`, `schedule`, `weight_decay`.
     Regularisation: `dropout` in the encoders, `input_noise` (standard deviation on scaled features),
     `label_smoothing` (share given to the uniform distribution), `class_balance` (loss weights by class).
@@ -63,6 +77,8 @@ class FedCVTConfig:
 
     encoder: EncoderKind = EncoderKind.LINEAR
     d: int = 16
+    unique_active: int = 0
+    unique_passive: int = 0
     hidden: int = 64
     head_hidden: int = 0
     steps: int = 400
@@ -124,6 +140,16 @@ class FedCVTConfig:
             )
 
     @property
+    def active_view(self) -> ViewShape:
+        """Shape of the active party's view."""
+        return ViewShape(self.unique_active or self.d, self.d)
+
+    @property
+    def passive_view(self) -> ViewShape:
+        """Shape of the passive party's view."""
+        return ViewShape(self.unique_passive or self.d, self.d)
+
+    @property
     def thresholds(self) -> tuple[float, float, float]:
         """The vote's thresholds for f^AB, f^A, f^B, in this order."""
         return self.threshold_joint, self.threshold_active, self.threshold_passive
@@ -176,6 +202,8 @@ _CHOICES: dict[str, type[StrEnum]] = {
 _LARGE = 10_000_000
 _RANGES: dict[str, tuple[float, float]] = {
     "d": (1, 4096),
+    "unique_active": (0, 4096),
+    "unique_passive": (0, 4096),
     "hidden": (1, 65536),
     "head_hidden": (0, 65536),
     "steps": (1, _LARGE),

@@ -96,7 +96,8 @@ def _train(
 ) -> Program[ViewEncoder]:
     """One training: this party's encoders after all steps."""
     config = run.config
-    encoder = view_encoder(config, features.width, run.generator(f"{phase.name} weights"))
+    weights = run.generator(f"{phase.name} weights")
+    encoder = view_encoder(config, config.passive_view, features.width, weights)
     optimiser = optimizer(config, encoder.parameters())
     start = 0 if resume is None else int(resume["at"])
     if resume is not None:
@@ -140,7 +141,7 @@ def _batch(phase: Phase, run: Run, encoder: ViewEncoder, features: Features, ste
 
 
 def _receive_gradients(phase: Phase, step: int, views: Tensor, b: int) -> Program[Tensor]:
-    """The gradients of a step's views (b + e, 2d), the first b of aligned rows."""
+    """The gradients, (b + e, view width), of a step's views, the first b of aligned rows."""
     answer = yield from receive(ACTIVE, phase.gradients)
     what = f"{phase.gradients.__name__} from {ACTIVE}, step {step}"
     expect_number(answer.step, step, what)

@@ -46,7 +46,7 @@ class PseudoCount:
 def situation_scores(
     predictor: Predictor, own: Representation, passive: Representation, labels: Labels
 ) -> Json:
-    """Metrics by situation on the test rows, whose views (t, 2d) of both parties are known."""
+    """Metrics by situation on the test rows, whose views of both parties are known."""
     return {
         situation.value: scores(predictor.hide(situation, own, passive), labels) for situation in Situation
     }
