@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from horizontal.average import Array, Arrays, check_layout
@@ -38,6 +39,6 @@ def parameter_names(model: nn.Module) -> tuple[str, ...]:
     return tuple(name for name, value in model.named_parameters() if value.requires_grad)
 
 
-def flat(arrays: Arrays, names: Iterable[str]) -> np.ndarray:
+def flat(arrays: Arrays, names: Iterable[str]) -> NDArray[np.float64]:
     """All entries of these arrays in one float64 vector, in the order of `names`."""
     return np.concatenate([arrays[name].astype(np.float64).ravel() for name in names] or [np.zeros(0)])
