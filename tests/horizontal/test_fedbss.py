@@ -171,7 +171,7 @@ def start() -> nn.Linear:
     return model
 
 
-FEATURES = torch.tensor([[0.6, -1.0], [1.0, 0.3], [0.8, 0.2], [-1.0, -0.3], [-0.9, -0.25]])
+FEATURES = torch.tensor([[0.9, -1.0], [2.0, 0.3], [1.8, 0.2], [-2.0, -0.3], [-1.9, -0.25]])
 DATA = Examples(FEATURES, (FEATURES[:, 0] > 0).long())
 
 
@@ -189,11 +189,11 @@ def distance_moved_by_row_0(orders: list[list[int]]) -> float:
 def test_the_same_red_row_moves_the_weights_less_when_it_is_admitted_late() -> None:
     made = curriculum(start()(FEATURES).detach(), DATA.labels)
     assert made.order[made.green :].tolist() == [0]  # right under the rule, wrong under the received model
-    late = [made.admission(3)(epoch, torch.Generator()).tolist() for epoch in (1, 2, 3)]
-    assert [0 in order for order in late] == [False, True, True]  # .25 rounds to 0, .75 to 1
+    late = [made.admission(10)(epoch, torch.Generator()).tolist() for epoch in range(1, 11)]
+    assert [0 in order for order in late] == [False] * 4 + [True] * 6  # alpha .3455 rounds to 0, .5 to 1
     green = [row for row in made.order.tolist() if row != 0]
-    first = [[0, *green], [0, *green], green]  # as many steps with row 0, each before the others of its epoch
-    assert distance_moved_by_row_0(late) < 0.5 * distance_moved_by_row_0(first)
+    first = [[0, *green]] * 6 + [green] * 4  # as many steps with row 0, each before the others of its epoch
+    assert distance_moved_by_row_0(late) < 0.9 * distance_moved_by_row_0(first)
 
 
 def test_one_epoch_or_no_red_row_is_an_ordinary_epoch_over_rows_sorted_by_loss() -> None:
