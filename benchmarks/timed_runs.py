@@ -24,13 +24,12 @@ from numpy.typing import NDArray
 
 from parties import catalog
 from parties.blocks.store import Store
-from parties.computation import Computation, Inputs
 from parties.running.worker import run
 from parties.running.worker_tools import Tools
 from protocols import wire
 from protocols.program import Json, Observe, Outcome, Program, Progress
 from protocols.request import ComputationRequest, parse_signed
-from protocols.seeds import injected
+from protocols.seeds import PrivateSeed, injected
 from vertical.config import FedCVTConfig
 from vertical.table import PartyData
 from vertical.training import tell_step
@@ -74,11 +73,18 @@ def timed_worker(folder: Path) -> int:
     """The product's worker on a run folder, from its first to its last word."""
     clock = Clock()
 
-    def find(name: str, version: str) -> Computation:
+    def find(name: str, version: str) -> catalog.Computation:
         found = catalog.find(name, version)
 
-        def program(inputs: Inputs) -> Program[Outcome]:
-            return found.program(replace(inputs, observe=clock.watching(inputs.observe)))
+        def program(
+            role: str,
+            settings: catalog.Settings,
+            data: PartyData,
+            seed: PrivateSeed,
+            observe: Observe,
+            resume: catalog.Resume,
+        ) -> Program[Outcome]:
+            return found.program(role, settings, data, seed, clock.watching(observe), resume)
 
         return replace(found, program=program)
 

@@ -10,7 +10,6 @@ from pathlib import Path
 
 from docs.example_run.people import ROLES, specs
 from parties import catalog
-from parties.computation import Inputs
 from parties.demo.setup import read_traffic
 from parties.demo.twin import same_bits
 from parties.home.state import State
@@ -43,13 +42,7 @@ def run_twin(request: ComputationRequest, files: Mapping[str, Path], seed: int) 
     trace = Trace()
     programs = {
         role: computation.program(
-            Inputs(
-                role=role,
-                settings=request,
-                data=_asked(request, role, files[name]),
-                seed=injected(seed, role),
-                observe=_silent,
-            )
+            role, request, _asked(request, role, files[name]), injected(seed, role), _silent, None
         )
         for name, role in ROLES.items()
     }

@@ -1,0 +1,160 @@
+"""The linear experts of the active party, fitted by itself on its own features and the passive party's components.
+
+No label, gradient or coefficient leaves the active party: a split regression would hand the passive party the
+sign of every label. Per situation:
+
+- both views: `aligned_only` on [x, c] of the aligned rows; `stack`, the score of `active_alone` as an offset and
+  then the passive party's components on the aligned rows; `active_alone`;
+- only the active party's view: `active_alone`, on all its labelled rows;
+- only the passive party's view: `passive_alone`, on the components of the aligned rows.
+
+Shapes: n aligned, a active-only, m rows to predict; f own features, w components, k classes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vertical.calibration import fit_temperature, log_probabilities
+from vertical.linear import ChosenModel, Floats, Integers, LinearModel, choose, deviations
+from vertical.predict import Situation
+
+_MODELS = ("aligned_only", "active_alone", "passive_alone", "stack")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ExpertRows:
+    """What the linear experts are fitted on.
+
+    active_aligned (n, f), active_alone (a, f): own scaled features; passive_aligned (n, w): the passive party's
+    components. labels_* and folds_*: class codes, -1 where unknown, and the fold that holds a row out, of the
+    same rows. class_weights (k,): weight of a row in the fits by class, 1 by default.
+    """
+
+    active_aligned: Floats
+    active_alone: Floats
+    passive_aligned: Floats
+    labels_aligned: Integers
+    labels_alone: Integers
+    folds_aligned: Integers
+    folds_alone: Integers
+    classes: int
+    class_weights: Floats | None = None
+
+    @property
+    def active(self) -> Floats:
+        """Own features of all rows, aligned ones first, (n + a, f)."""
+        return np.concatenate([self.active_aligned, self.active_alone])
+
+    @property
+    def labels(self) -> Integers:
+        """Labels of all rows, (n + a,)."""
+        return np.concatenate([self.labels_aligned, self.labels_alone])
+
+    @property
+    def folds(self) -> Integers:
+        """Folds of all rows, (n + a,)."""
+        return np.concatenate([self.folds_aligned, self.folds_alone])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class LinearExperts:
+    """The fitted experts; `temperature` divides the score of `active_alone` before `stack` adds to it."""
+
+    aligned_only: LinearModel
+    active_alone: LinearModel
+    passive_alone: LinearModel
+    stack: LinearModel
+    temperature: float
+
+    def pack(self, prefix: str) -> dict[str, NDArray[np.generic]]:
+        """The experts as arrays by dotted name."""
+        state: dict[str, NDArray[np.generic]] = {f"{prefix}.temperature": np.array(self.temperature)}
+        for name in _MODELS:
+            model: LinearModel = getattr(self, name)
+            state |= model.pack(f"{prefix}.{name}")
+        return state
+
+    @classmethod
+    def unpack(cls, prefix: str, state: Mapping[str, NDArray[np.generic]]) -> LinearExperts:
+        """The experts of `pack`."""
+        models = {name: LinearModel.unpack(f"{prefix}.{name}", state) for name in _MODELS}
+        return cls(**models, temperature=float(state[f"{prefix}.temperature"]))
+
+    def logits(self, active: Floats | None, passive: Floats | None) -> dict[str, Floats]:
+        """Logits (m, k) by expert for the views that are there: own features (m, f), components (m, w), or None."""
+        if active is None:
+            assert passive is not None
+            return {"passive_alone": self.passive_alone.logits(passive)}
+        alone = self.active_alone.logits(active)
+        if passive is None:
+            return {"active_alone": alone}
+        offsets = log_probabilities(alone, self.temperature)
+        return {
+            "aligned_only": self.aligned_only.logits(np.hstack([active, passive])),
+            "stack": self.stack.logits(passive, offsets),
+            "active_alone": alone,
+        }
+
+
+HeldOut = Mapping[Situation, Mapping[str, Floats]]
+"""Held-out logits by situation and expert: (n, k), the aligned rows; in ACTIVE_ONLY (n + a, k), the alone ones too."""
+
+
+def fit_linear_experts(rows: ExpertRows) -> tuple[LinearExperts, HeldOut]:
+    """The experts, fitted on all rows, and their held-out logits.
+
+    The stack's offsets are held-out scores of `active_alone`: no row's score was trained on its own label.
+    """
+    n = len(rows.labels_aligned)
+    alone = _choose(rows, rows.active, rows.labels, rows.folds, deviations(rows.active))
+    units = np.ones(rows.passive_aligned.shape[1])  # components keep their units: see `aligned_units`
+    both = np.hstack([rows.active_aligned, rows.passive_aligned])
+    own_units = deviations(rows.active)
+    aligned_only = _choose(
+        rows, both, rows.labels_aligned, rows.folds_aligned, np.concatenate([own_units, units])
+    )
+    passive_alone = _choose(rows, rows.passive_aligned, rows.labels_aligned, rows.folds_aligned, units)
+    temperature = fit_temperature(alone.held_out, rows.labels)
+    offsets = log_probabilities(alone.held_out[:n], temperature)
+    stack = _choose(rows, rows.passive_aligned, rows.labels_aligned, rows.folds_aligned, units, offsets)
+    experts = LinearExperts(
+        aligned_only=aligned_only.model,
+        active_alone=alone.model,
+        passive_alone=passive_alone.model,
+        stack=stack.model,
+        temperature=temperature,
+    )
+    held_out: HeldOut = {
+        Situation.BOTH: {
+            "aligned_only": aligned_only.held_out,
+            "stack": stack.held_out,
+            "active_alone": alone.held_out[:n],
+        },
+        Situation.ACTIVE_ONLY: {"active_alone": alone.held_out},
+        Situation.PASSIVE_ONLY: {"passive_alone": passive_alone.held_out},
+    }
+    return experts, held_out
+
+
+def _choose(
+    rows: ExpertRows,
+    features: Floats,
+    labels: Integers,
+    folds: Integers,
+    units: Floats,
+    offsets: Floats | None = None,
+) -> ChosenModel:
+    return choose(
+        features,
+        labels,
+        rows.classes,
+        folds,
+        class_weights=rows.class_weights,
+        offsets=offsets,
+        units=units,
+    )

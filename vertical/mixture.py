@@ -1,0 +1,137 @@
+"""Pools the experts of one situation into one prediction that is about as good as the best of them.
+
+A linear opinion pool of calibrated experts, p = sum_m w_m softmax(logits_m / T_m), with T_m and w from held-out
+rows. numpy in float64. Shapes: n held-out rows, m rows to predict, k classes, e experts.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vertical.calibration import fit_temperature, log_probabilities
+from vertical.linear import Floats, Integers, mean_loss
+from vertical.metrics import evaluate
+
+PRIOR_ROWS = 10.0
+"""How strongly the weights are drawn to the ones stated in advance: as by so many rows."""
+
+_ROUNDS = 2000
+_STEP = 1e-9  # change of every weight at which the search is done
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Mixture:
+    """The experts' names, and the temperature (e,) and weight (e,) of each; weights sum to 1."""
+
+    names: tuple[str, ...]
+    temperatures: Floats
+    weights: Floats
+
+    def log_probabilities(self, logits: Mapping[str, Floats]) -> Floats:
+        """Log-probabilities (m, k) from every expert's logits (m, k)."""
+        parts = [
+            np.log(weight) + log_probabilities(logits[name], temperature)
+            for name, temperature, weight in zip(self.names, self.temperatures, self.weights, strict=True)
+            if weight > 0.0
+        ]
+        result: Floats = np.logaddexp.reduce(np.stack(parts), axis=0)
+        return result
+
+    def pack(self, prefix: str) -> dict[str, NDArray[np.generic]]:
+        """The mixture as arrays by dotted name."""
+        return {
+            f"{prefix}.names": np.frombuffer(json.dumps(self.names).encode(), dtype=np.uint8),
+            f"{prefix}.temperatures": self.temperatures,
+            f"{prefix}.weights": self.weights,
+        }
+
+    @classmethod
+    def unpack(cls, prefix: str, state: Mapping[str, NDArray[np.generic]]) -> Mixture:
+        """The mixture of `pack`."""
+        return cls(
+            names=tuple(json.loads(state[f"{prefix}.names"].tobytes().decode())),
+            temperatures=state[f"{prefix}.temperatures"].astype(np.float64),
+            weights=state[f"{prefix}.weights"].astype(np.float64),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpertScore:
+    """What the held-out rows say of one expert, calibrated: cross-entropy and metrics, None where there is none."""
+
+    weight: float
+    temperature: float
+    loss: float | None
+    auc: float | None
+    accuracy: float | None
+
+
+def fixed_mixture(prior: Mapping[str, float]) -> Mixture:
+    """The mixture without held-out rows: the weights stated in advance, scaled to sum 1, and no temperature."""
+    weights = np.array(list(prior.values()), dtype=np.float64)
+    return Mixture(names=tuple(prior), temperatures=np.ones(len(prior)), weights=weights / weights.sum())
+
+
+def fit_mixture(
+    held_out: Mapping[str, Floats],
+    labels: Integers,
+    prior: Mapping[str, float],
+    *,
+    prior_rows: float = PRIOR_ROWS,
+) -> Mixture:
+    """The mixture for the experts' held-out logits (n, k) and class codes (n,), -1 where unknown.
+
+    `prior` names the experts and the weights that `prior_rows` rows would speak for.
+    """
+    stated = fixed_mixture(prior)
+    known = labels >= 0
+    temperatures = np.array([fit_temperature(held_out[name], labels) for name in stated.names])
+    chances = [
+        log_probabilities(held_out[name][known], temperature)[np.arange(known.sum()), labels[known]]
+        for name, temperature in zip(stated.names, temperatures, strict=True)
+    ]
+    weights = pool_weights(np.stack(chances, axis=1), stated.weights, prior_rows)
+    return Mixture(names=stated.names, temperatures=temperatures, weights=weights)
+
+
+def pool_weights(chances: Floats, prior: Floats, prior_rows: float) -> Floats:
+    """The w (e,) on the simplex that maximises sum_i log sum_m w_m e^chances_im + prior_rows * sum_m prior_m log w_m.
+
+    chances (n, e): the log-probability that each expert gave to the class that came true; prior (e,). Expectation
+    maximisation (Dempster, Laird, Rubin 1977) from the prior; the problem is concave.
+    """
+    if prior_rows == 0.0 and len(chances) == 0:
+        return prior
+    likelihood = np.exp(chances - chances.max(axis=1, keepdims=True))
+    weights = prior
+    for _ in range(_ROUNDS):
+        share = weights * likelihood
+        share /= share.sum(axis=1, keepdims=True)
+        new: Floats = (share.sum(axis=0) + prior_rows * prior) / (len(chances) + prior_rows)
+        step, weights = np.abs(new - weights).max(), new
+        if step < _STEP:
+            break
+    return weights
+
+
+def score_experts(
+    mixture: Mixture, held_out: Mapping[str, Floats], labels: Integers
+) -> dict[str, ExpertScore]:
+    """What the held-out logits (n, k) say of each expert, by name."""
+    scores = {}
+    for name, temperature, weight in zip(mixture.names, mixture.temperatures, mixture.weights, strict=True):
+        calibrated = log_probabilities(held_out[name], temperature)
+        metrics, loss = evaluate(calibrated, labels), mean_loss(calibrated, labels)
+        scores[name] = ExpertScore(
+            weight=float(weight),
+            temperature=float(temperature),
+            loss=None if np.isnan(loss) else loss,
+            auc=metrics.auc,
+            accuracy=metrics.accuracy,
+        )
+    return scores
