@@ -1,8 +1,8 @@
 """FedCVT as one person would write it who holds all the data: one process, one autograd graph, one optimiser.
 
 The reference that `benchmarks.overhead` compares with: no parties, no messages, and no more work than the mathematics
-needs. It gives the product's losses (tests/benchmarks) for the settings that it takes: linear encoders and heads, the
-fill with live keys, every aligned row in every step, all labels known, pseudo labels by share.
+needs. It gives the product's losses (tests/benchmarks) for the settings that it takes: linear encoders and heads of one
+width, the fill with live keys, every aligned row in every step, all labels known, pseudo labels by share.
 
 What makes it quicker than the product's step, which has to be two halves: the unique and the common encoder of a party
 are one matrix; alone rows (to fill) and aligned rows (to compare fill and truth) ask in one attention; the keys are the
@@ -90,10 +90,12 @@ class PlainFedCVT:
         self.data, self.config, self.public_seed, self.seeds = data, config, public_seed, seeds
         own = torch.Generator().manual_seed(derive(seeds[0], "fedcvt weights"))
         other = torch.Generator().manual_seed(derive(seeds[1], "fedcvt weights"))
-        self.active = _stacked(view_encoder(config, data.active_aligned.shape[1], own))
+        self.active = _stacked(view_encoder(config, config.active_view, data.active_aligned.shape[1], own))
         heads = Heads(config, data.classes, own)
         self.heads = {name: _parameters(getattr(heads, name)) for name in ("joint", "active", "passive")}
-        self.passive = _stacked(view_encoder(config, data.passive_aligned.shape[1], other))
+        self.passive = _stacked(
+            view_encoder(config, config.passive_view, data.passive_aligned.shape[1], other)
+        )
         parameters = [*self.active, *self.passive, *(p for pair in self.heads.values() for p in pair)]
         self.optimiser = torch.optim.AdamW(
             parameters, lr=config.learning_rate, weight_decay=config.weight_decay, fused=True
@@ -240,6 +242,7 @@ def _check(data: Joined, config: FedCVTConfig) -> None:
     taken = {
         "linear encoders": config.encoder == EncoderKind.LINEAR,
         "linear heads": config.head_hidden == 0,
+        "equal widths": config.active_view.unique == config.passive_view.unique == config.d,
         "fill and live keys": config.fill and config.live_keys,
         "all aligned rows in each step": config.aligned_batch >= len(data.active_aligned) > 1,
         "alone rows": min(config.alone_batch, config.memory_pool) > 0,

@@ -24,12 +24,13 @@ from numpy.typing import NDArray
 
 from parties import catalog
 from parties.blocks.store import Store
+from parties.computation import Computation, Inputs
 from parties.running.worker import run
 from parties.running.worker_tools import Tools
 from protocols import wire
 from protocols.program import Json, Observe, Outcome, Program, Progress
 from protocols.request import ComputationRequest, parse_signed
-from protocols.seeds import PrivateSeed, injected
+from protocols.seeds import injected
 from vertical.config import FedCVTConfig
 from vertical.table import PartyData
 from vertical.training import tell_step
@@ -73,18 +74,11 @@ def timed_worker(folder: Path) -> int:
     """The product's worker on a run folder, from its first to its last word."""
     clock = Clock()
 
-    def find(name: str, version: str) -> catalog.Computation:
+    def find(name: str, version: str) -> Computation:
         found = catalog.find(name, version)
 
-        def program(
-            role: str,
-            settings: catalog.Settings,
-            data: PartyData,
-            seed: PrivateSeed,
-            observe: Observe,
-            resume: catalog.Resume,
-        ) -> Program[Outcome]:
-            return found.program(role, settings, data, seed, clock.watching(observe), resume)
+        def program(inputs: Inputs) -> Program[Outcome]:
+            return found.program(replace(inputs, observe=clock.watching(inputs.observe)))
 
         return replace(found, program=program)
 

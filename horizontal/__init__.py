@@ -3,6 +3,7 @@
 Public names load on first use, so that `import horizontal` costs no torch.
 
 local      the one local training loop, for any torch model and optimizer
+weights    models as named arrays
 average    means of the clients' weights, and the checks that each contribution has to pass
 messages   what aggregator and clients send each other
 rounds     the two programs of a run, whatever the algorithm
@@ -21,6 +22,7 @@ _HOME = {
     "uniform_mean": "average",
     "Examples": "local",
     "Training": "local",
+    "plan": "local",
     "train": "local",
     "Broadcast": "messages",
     "Update": "messages",

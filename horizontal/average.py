@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 import numpy as np
@@ -37,11 +37,12 @@ class NoExamplesError(FedaccordError):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Contribution:
-    """What one client adds to a round: arrays that come from training on `examples` rows."""
+    """What one client adds to a round: its model after training on `examples` rows, and what a method sends besides."""
 
     client: str
     examples: int
     arrays: Arrays
+    extras: Arrays = field(default_factory=dict)
 
 
 def check_layout(arrays: Arrays, like: Arrays, who: str) -> None:

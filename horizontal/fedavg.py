@@ -110,7 +110,7 @@ def aggregator_program(
     validate: rounds.Validate | None = None,
 ) -> Program[Outcome]:
     """The aggregator's program, from the model's present weights on; see `rounds.aggregator_program`."""
-    from horizontal.local import model_arrays
+    from horizontal.weights import model_arrays
 
     def advance(state: Arrays, contributions: Sequence[Contribution]) -> Arrays:
         return _MEANS[config.weighting](contributions)
@@ -150,23 +150,21 @@ def client_work(
 ) -> rounds.Work:
     """What a client does in a round: `epochs` of SGD from the broadcast weights on, with the round's own seed."""
     import torch
-    from torch.nn.functional import cross_entropy
 
-    from horizontal import local
+    from horizontal import local, weights
 
     def work(broadcast: Broadcast) -> Update:
-        local.set_model(model, broadcast.arrays(), AGGREGATOR)
-        generator = torch.Generator().manual_seed(derive(private_seed, f"round {broadcast.round}"))
+        weights.set_model(model, broadcast.arrays(), AGGREGATOR)
+        order = torch.Generator().manual_seed(derive(private_seed, f"order of round {broadcast.round}"))
         training = local.train(
             model,
             torch.optim.SGD(model.parameters(), lr=config.learning_rate),
             examples,
-            epochs=config.epochs,
-            batch=config.batch,
-            generator=generator,
-            objective=objective or cross_entropy,
+            local.plan(len(examples), epochs=config.epochs, batch=config.batch, generator=order),
+            seed=derive(private_seed, f"model of round {broadcast.round}"),
+            objective=objective or local.cross_entropy,
         )
-        return Update.trained(broadcast.round, training.examples, local.model_arrays(model))
+        return Update.trained(broadcast.round, training.examples, weights.model_arrays(model))
 
     return work
 
@@ -195,7 +193,7 @@ def simulate(
     With equal arguments all numbers are equal. `validate` gets the global model after each round, in evaluation mode;
     what it returns stands in the report. Raises RoundError, caused by the last error of a client if there was one.
     """
-    from horizontal.local import set_model
+    from horizontal.weights import set_model
 
     if AGGREGATOR in clients:
         raise ConfigError(f"a client can't be called {AGGREGATOR}")

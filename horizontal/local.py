@@ -1,34 +1,36 @@
-"""The one local training loop of all horizontal algorithms, and models as named arrays.
+"""The one local training loop of all horizontal algorithms.
 
 What algorithms change are four independent functions, which combine: the objective (a robust loss), a penalty (a
 proximal term), an adjustment of gradients (control variates), and which rows an epoch admits (a curriculum).
-Letters: n rows of a client, b rows of a batch.
+All rows of all steps are planned before the first one, so that the trainings of many clients can also run as one.
+Letters: n rows of a client, b rows of a batch, k classes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeAlias
 
-import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import cross_entropy
+from torch.nn import functional
 
-from horizontal.average import Array, Arrays, check_layout
-from protocols.errors import BlockError, ConfigError
-from protocols.framing import DTYPES
+from protocols.errors import BlockError
 
+Named: TypeAlias = Mapping[str, Tensor]
+"""Trainable parameters, or their gradients, by name."""
 Objective: TypeAlias = Callable[[Tensor, Tensor], Tensor]
-"""(outputs (b, ...), labels (b, ...)) -> mean loss of the rows, a scalar."""
-Penalty: TypeAlias = Callable[[nn.Module], Tensor]
-"""A scalar that each step adds to the objective."""
-Adjustment: TypeAlias = Callable[[nn.Module], None]
+"""(outputs (b, ...), labels (b, ...)) -> the loss of each row (b, ...); a step takes their mean."""
+Penalty: TypeAlias = Callable[[Named], Tensor]
+"""Parameters -> a scalar that each step adds to the objective."""
+Adjustment: TypeAlias = Callable[[Named], None]
 """Changes the gradients in place, after backward and before the optimizer's step."""
 Admission: TypeAlias = Callable[[int, torch.Generator], Tensor]
 """(epoch from 1, generator) -> int64 rows that the epoch trains on, in this order."""
+Plan: TypeAlias = tuple[tuple[Tensor, ...], ...]
+"""For each epoch, the int64 rows of each step."""
 
 _BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
 
@@ -58,43 +60,58 @@ class Training:
     losses: tuple[float, ...]
 
 
+def cross_entropy(outputs: Tensor, labels: Tensor) -> Tensor:
+    """The default objective: `-ln softmax(outputs)[label]` of each row; outputs (b, k), labels int64 (b,)."""
+    return functional.cross_entropy(outputs, labels, reduction="none")
+
+
+def plan(
+    n: int, *, epochs: int, batch: int, generator: torch.Generator, admission: Admission | None = None
+) -> Plan:
+    """The rows of each step of a training on n rows, in batches of at most `batch`.
+
+    Without `admission` each epoch is a new permutation, or all rows in their order if one batch holds them.
+    """
+    orders = (
+        admission(epoch, generator) if admission else _order(n, batch, generator)
+        for epoch in range(1, epochs + 1)
+    )
+    return tuple(torch.split(rows, batch) if len(rows) else () for rows in orders)
+
+
 def train(
     model: nn.Module,
     optimizer: torch.optim.Optimizer,
     examples: Examples,
+    steps: Plan,
     *,
-    epochs: int,
-    batch: int,
-    generator: torch.Generator,
+    seed: int,
     objective: Objective = cross_entropy,
     penalty: Penalty | None = None,
     adjustment: Adjustment | None = None,
-    admission: Admission | None = None,
 ) -> Training:
-    """Trains the model in place, in training mode, on `epochs` passes in batches of at most `batch` rows.
+    """Trains the model in place, in training mode, by one optimizer step for each batch of rows in `steps`.
 
-    The order of rows and the model's own randomness (dropout) depend on `generator` only; torch's global generator is
-    left as it was. Without `admission` each epoch is a new permutation, or all rows in their order if one batch holds
-    them. A batch of one row has no statistics: batch normalisation then uses its running ones. No rows, no steps.
+    The model's own randomness (dropout) depends on `seed` only; torch's global generator is left as it was. A batch
+    of one row has no statistics: batch normalisation then uses its running ones. No rows, no steps.
     """
-    steps, losses = 0, []
-    with _private_randomness(generator):
-        for epoch in range(1, epochs + 1):
-            rows = admission(epoch, generator) if admission else _order(len(examples), batch, generator)
-            total = 0.0
-            for part in torch.split(rows, batch) if len(rows) else ():
+    parameters = {name: value for name, value in model.named_parameters() if value.requires_grad}
+    losses = []
+    with _private_randomness(seed):
+        for epoch in steps:
+            total, rows = 0.0, 0
+            for part in epoch:
                 _set_mode(model, len(part))
                 optimizer.zero_grad()
-                loss = objective(model(examples.features[part]), examples.labels[part])
-                (loss if penalty is None else loss + penalty(model)).backward()  # type: ignore[no-untyped-call]
+                loss = objective(model(examples.features[part]), examples.labels[part]).mean()
+                (loss if penalty is None else loss + penalty(parameters)).backward()  # type: ignore[no-untyped-call]
                 if adjustment is not None:
-                    adjustment(model)
+                    adjustment({name: p.grad for name, p in parameters.items() if p.grad is not None})
                 optimizer.step()
-                total += float(loss.detach()) * len(part)
-                steps += 1
-            if len(rows):
-                losses.append(total / len(rows))
-    return Training(examples=len(examples), steps=steps, losses=tuple(losses))
+                total, rows = total + float(loss.detach()) * len(part), rows + len(part)
+            if rows:
+                losses.append(total / rows)
+    return Training(examples=len(examples), steps=sum(map(len, steps)), losses=tuple(losses))
 
 
 def _order(n: int, batch: int, generator: torch.Generator) -> Tensor:
@@ -110,28 +127,15 @@ def _set_mode(model: nn.Module, rows: int) -> None:
 
 
 @contextmanager
-def _private_randomness(generator: torch.Generator) -> Iterator[None]:
-    """Within it, modules that use torch's global generator on the CPU draw from a stream of `generator`'s."""
-    seed = int(torch.randint(2**62, (), generator=generator))
+def _private_randomness(seed: int) -> Iterator[None]:
+    """Within it, modules that use torch's global generator on the CPU draw from a stream of their own."""
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)
         yield
 
 
-def model_arrays(model: nn.Module) -> dict[str, Array]:
-    """Copies of all parameters and buffers by name. ConfigError naming one that doesn't travel."""
-    found: dict[str, Array] = {}
-    for name, value in model.state_dict().items():
-        dtype = str(value.dtype).removeprefix("torch.") if isinstance(value, Tensor) else type(value).__name__
-        if dtype not in DTYPES:
-            raise ConfigError(f"the model's {name!r} is of {dtype}", remedy=f"one of: {', '.join(DTYPES)}")
-        found[name] = np.array(value.detach().cpu().numpy())
-    return found
-
-
 @torch.no_grad()
-def set_model(model: nn.Module, arrays: Arrays, who: str) -> None:
-    """Sets all parameters and buffers, in place. UpdateError naming `who` sent them unless they fit exactly."""
-    check_layout(arrays, model_arrays(model), who)
-    for name, value in model.state_dict().items():
-        value.copy_(torch.tensor(arrays[name]))
+def outputs(model: nn.Module, features: Tensor, *, at_once: int = 1024) -> Tensor:
+    """The model's outputs (n, ...) in evaluation mode, without gradient, computed `at_once` rows at a time."""
+    model.eval()
+    return torch.cat([model(part) for part in torch.split(features, at_once)])

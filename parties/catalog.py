@@ -6,25 +6,16 @@ arrives from elsewhere is imported by name: a request's `computation` is looked 
 
 import hashlib
 import sys
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import Protocol, TypeAlias
 
-import numpy as np
-from numpy.typing import NDArray
-
+from parties.computation import Computation, Inputs, MockPeople, Parameters
 from protocols.errors import CodeDigestError, ConfigError, RequestError
-from protocols.program import Observe, Outcome, Program
+from protocols.program import Outcome, Program
 from protocols.request import ComputationRequest, Release
-from protocols.seeds import PrivateSeed
 from protocols.wire import Message
-from vertical.table import PartyData
 
-Parameters: TypeAlias = tuple[tuple[str, str | int | float | bool], ...]
-Resume: TypeAlias = Mapping[str, NDArray[np.generic]] | None
-"""The state of a checkpoint that a program goes on from, or None: from the beginning."""
 ROOT = Path(__file__).resolve().parent.parent
 # All that a worker can import of ours, and so what decides what leaves: an edit of it voids approvals; one of the CLI
 # doesn't.
@@ -39,48 +30,13 @@ DIGESTED_FOLDERS = (
 DIGESTED_FILES = (
     "parties/__init__.py",
     "parties/catalog.py",
+    "parties/computation.py",
     "parties/control/__init__.py",
     "parties/control/socket.py",
     "parties/home/__init__.py",
     "parties/home/cards.py",
     "parties/home/private_files.py",
 )
-
-
-class Settings(Protocol):
-    """What a program needs of a request; a ComputationRequest has it, and so has a run without one (`simulate`)."""
-
-    @property
-    def parameters(self) -> Parameters:
-        """Every setting of the computation, sorted by name."""
-
-    @property
-    def public_seed(self) -> int:
-        """Seed of the order of rows."""
-
-    @property
-    def minimum_overlap(self) -> int:
-        """Smallest number of aligned training people."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Computation:
-    """One entry of the catalog.
-
-    `parameters` completes and checks settings (ConfigError); `manifest` derives the release manifest from
-    complete parameters and the published rows of each role's block; `program` makes a role's program, which runs
-    until its Outcome; `kinds` are all messages that its worker decodes.
-    """
-
-    name: str
-    version: str
-    summary: str
-    roles: tuple[str, ...]
-    analyst_receives: tuple[str, ...]
-    parameters: Callable[[Mapping[str, object]], Parameters]
-    manifest: Callable[[Parameters, Mapping[str, int]], tuple[Release, ...]]
-    program: Callable[[str, Settings, PartyData, PrivateSeed, Observe, Resume], Program[Outcome]]
-    kinds: Callable[[], tuple[type[Message], ...]]
 
 
 def find(name: str, version: str) -> Computation:
@@ -129,16 +85,17 @@ def one_thread() -> None:
         sys.modules["torch"].set_num_threads(1)
 
 
-def _fedcvt_parameters(given: Mapping[str, object]) -> Parameters:
+def _fedcvt_parameters(given: Mapping[str, object], minimum_overlap: int) -> Parameters:
     from vertical.config import FedCVTConfig
 
-    known = [name for name, _ in FedCVTConfig().to_parameters()]
+    known = [name for name, _ in FedCVTConfig().to_parameters() if name != "minimum_overlap"]
     unknown = sorted(given.keys() - set(known))
     if unknown:
         raise ConfigError(
             f"unknown parameters: {', '.join(unknown)}", remedy=f"there are: {', '.join(known)}"
         )
-    return FedCVTConfig(**given).to_parameters()  # type: ignore[arg-type]  # the config checks every value
+    values = {**given, "minimum_overlap": minimum_overlap}
+    return FedCVTConfig(**values).to_parameters()  # type: ignore[arg-type]  # the config checks every value
 
 
 def _fedcvt_manifest(parameters: Parameters, rows: Mapping[str, int]) -> tuple[Release, ...]:
@@ -148,25 +105,30 @@ def _fedcvt_manifest(parameters: Parameters, rows: Mapping[str, int]) -> tuple[R
     return manifest(FedCVTConfig.from_parameters(parameters), rows["active"], rows["passive"])
 
 
-def _fedcvt_program(
-    role: str,
-    settings: Settings,
-    data: PartyData,
-    seed: PrivateSeed,
-    observe: Observe,
-    resume: Resume,
-) -> Program[Outcome]:
+def _fedcvt_mock_people(parameters: Parameters, rows: Mapping[str, int]) -> MockPeople:
+    from vertical.config import FedCVTConfig
+
+    config = FedCVTConfig.from_parameters(parameters)
+    common = min(config.max_common, *rows.values())
+    train = min(config.max_aligned_train, common)
+    return MockPeople(common=common, train=train, test=min(config.max_aligned_test, common - train))
+
+
+def _fedcvt_program(inputs: Inputs) -> Program[Outcome]:
     from vertical.active import active_program
     from vertical.config import FedCVTConfig
     from vertical.passive import passive_program
 
+    settings = inputs.settings
     config = FedCVTConfig.from_parameters(settings.parameters)
     if config.minimum_overlap != settings.minimum_overlap:
         raise RequestError(
             f"the request says minimum_overlap {settings.minimum_overlap}, its parameters {config.minimum_overlap}"
         )
-    program = {"active": active_program, "passive": passive_program}[role]
-    return program(data, config, settings.public_seed, seed, observe, resume=resume)
+    program = {"active": active_program, "passive": passive_program}[inputs.role]
+    return program(
+        inputs.data, config, settings.public_seed, inputs.seed, inputs.observe, resume=inputs.resume
+    )
 
 
 def _fedcvt_kinds() -> tuple[type[Message], ...]:
@@ -175,11 +137,13 @@ def _fedcvt_kinds() -> tuple[type[Message], ...]:
     return KINDS
 
 
+DEFAULT = "vertical.fedcvt.train"
+"""What `simulate` runs unless told otherwise."""
 CATALOG: Mapping[str, Computation] = {
     computation.name: computation
     for computation in (
         Computation(
-            name="vertical.fedcvt.train",
+            name=DEFAULT,
             version="1",
             summary="Aligns people, trains FedCVT on aligned and unaligned ones, evaluates it on test people",
             roles=("active", "passive"),
@@ -190,8 +154,11 @@ CATALOG: Mapping[str, Computation] = {
             ),
             parameters=_fedcvt_parameters,
             manifest=_fedcvt_manifest,
+            mock_people=_fedcvt_mock_people,
             program=_fedcvt_program,
             kinds=_fedcvt_kinds,
+            label_role="active",
+            row_bounds=("max_common", "max_aligned_train", "max_aligned_test", "max_passive_only"),
         ),
     )
 }

@@ -173,6 +173,12 @@ class DataMissingError(FedaccordError):
     code = "data_missing"
 
 
+class ModelError(FedaccordError):
+    """A stored model is missing, withdrawn or incomplete, or is none of the one that was asked for."""
+
+    code = "model"
+
+
 class Stopped(FedaccordError):
     """A run ended before its time, for a reason that is nobody's fault."""
 

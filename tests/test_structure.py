@@ -1,14 +1,17 @@
 """The structure that ARCHITECTURE.md describes, read from the code itself."""
 
 import ast
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
-from parties.catalog import DIGESTED_FILES, DIGESTED_FOLDERS
+from parties.catalog import CATALOG, DIGESTED_FILES, DIGESTED_FOLDERS
+from protocols.request import ComputationRequest
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("protocols", "vertical", "horizontal", "parties")
@@ -72,6 +75,28 @@ def test_only_the_catalog_names_the_algorithms() -> None:
             if module.split(".")[0] in ("vertical", "horizontal") and module not in data:
                 users.add(name)
     assert users <= allowed
+
+
+def test_only_the_catalog_names_computations_and_their_settings() -> None:
+    """Texts elsewhere hold no computation's name and no setting of one; "steps" and the like are words of all."""
+    of_requests = {field.name for field in fields(ComputationRequest)}
+    settings = {
+        name
+        for computation in CATALOG.values()
+        for name in (*computation.row_bounds, *(n for n, _ in computation.parameters({}, 10)))
+        if "_" in name and name not in of_requests
+    }
+    assert {"max_common", "pseudo_from"} <= settings
+    found = [
+        f"{name}:{node.lineno}: {word}"
+        for name, tree in _sources("parties")
+        if name != "parties/catalog.py" and not name.startswith("parties/demo/")
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+        for word in re.findall(r"[a-z_.]+", node.value)
+        if word in settings or word.rstrip(".") in CATALOG
+    ]
+    assert found == []
 
 
 def _called(node: ast.Call) -> str:

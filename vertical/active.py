@@ -32,20 +32,18 @@ from protocols.psi import psi_client
 from protocols.seeds import PrivateSeed
 from vertical.active_messages import PASSIVE, exchange_step, receive_memory, receive_test_views, receive_votes
 from vertical.active_side import ActiveSide, Labels, train_active_alone
-from vertical.baselines import aligned_only_config, blank_memory
+from vertical.baselines import aligned_only_config
 from vertical.config import FedCVTConfig
 from vertical.groups import Groups, exchange_groups
 from vertical.messages import ALIGNED_ONLY, FEDCVT, Phase
-from vertical.predict import Predictor
+from vertical.model import ActivePart
 from vertical.results import (
     PseudoCount,
     active_alone_scores,
     aligned_only_scores,
     alignment_artifacts,
     group_sizes,
-    label_artifacts,
     loss_curve,
-    memory_artifacts,
     model_artifacts,
     row_artifacts,
     situation_scores,
@@ -56,7 +54,6 @@ from vertical.training import (
     Features,
     Run,
     State,
-    as_text,
     is_checkpoint,
     is_refresh,
     pack_training,
@@ -64,6 +61,7 @@ from vertical.training import (
     silent,
     tell_step,
 )
+from vertical.views import Memory
 
 
 def active_program(
@@ -97,11 +95,19 @@ def train_and_evaluate(
     side = ActiveSide.start(run, FEDCVT.name, features, labels)
     losses, pseudo = yield from _train(FEDCVT, side, groups, resume)
     memory = yield from receive_memory(side, config.steps)
-    predictor = Predictor(config=config, heads=side.model.heads, memory=memory)
+    part = ActivePart(
+        config=config,
+        rules=features.rules,
+        model=side.model,
+        memory=memory,
+        classes=labels.classes,
+        tag=groups.tag,
+    )
+    predictor = part.predictor(filling=True)
     test = yield from receive_test_views(FEDCVT, side)
     methods = {"fedcvt": situation_scores(predictor, side.test_views(), test, labels)}
     curves = {"fedcvt": _curve(side, losses)}
-    artifacts = {**model_artifacts(side), **memory_artifacts(memory)}
+    artifacts = part.pack()
     passive_only = None
     if config.final_vote:
         votes = yield from receive_votes(predictor)
@@ -127,9 +133,7 @@ def train_and_evaluate(
         "pseudo_labels": pseudo.report(),
         "loss": curves,
     }
-    rules = {"preprocessing": as_text(features.rules.to_text())}
-    kept = {**alignment_artifacts(groups), **row_artifacts(groups), **label_artifacts(labels), **rules}
-    return Outcome(report, {**artifacts, **kept})
+    return Outcome(report, {**artifacts, **alignment_artifacts(groups), **row_artifacts(groups)})
 
 
 def _curve(side: ActiveSide, losses: list[float]) -> Json:
@@ -171,7 +175,7 @@ def _train(
 ) -> Program[tuple[list[float], PseudoCount]]:
     """One training: the loss of every step, and the pseudo labels of the last steps."""
     config, n = side.run.config, len(side.features.aligned)
-    memory, start = blank_memory(n, config.d), 0
+    memory, start = Memory.blank(config, n), 0
     losses: list[float] = []
     if resume is not None:
         restore_training(side.model, side.optimiser, resume)

@@ -34,7 +34,7 @@ def exchange_step(phase: Phase, side: ActiveSide, step: int, memory: Memory) -> 
     message = yield from receive(PASSIVE, phase.views)
     what = f"{phase.views.__name__} from {PASSIVE}, step {step}"
     expect_number(message.step, step, what)
-    config, width = side.run.config, 2 * side.run.config.d
+    config, width = side.run.config, side.run.config.passive_view.width
     aligned = received(message.aligned, (len(own.rows), width), what).requires_grad_()
     if message.alone.shape[0] > config.alone_batch:
         raise ProtocolError(
@@ -60,25 +60,27 @@ def receive_memory(side: ActiveSide, step: int) -> Program[Memory]:
         raise ProtocolError(
             f"{what}: expected at most {config.memory_pool} pool rows, came {len(message.pool)}"
         )
-    aligned = received(message.aligned, (len(side.features.aligned), 2 * config.d), what)
+    width = config.passive_view.width
+    aligned = received(message.aligned, (len(side.features.aligned), width), what)
     return side.memory(step, aligned, received(message.pool, (len(message.pool), config.d), what))
 
 
 def receive_test_views(phase: Phase, side: ActiveSide) -> Program[Representation]:
     """The passive party's views of all aligned test rows."""
     config, size = side.run.config, len(side.features.test)
-    views = torch.zeros(size, 2 * config.d)
+    width = config.passive_view.width
+    views = torch.zeros(size, width)
     for part in chunks(size, side.run.config.max_aligned_test, config.evaluation_batch):
         message = yield from receive(PASSIVE, phase.test)
         what = f"{phase.test.__name__} from {PASSIVE}"
         expect_number(message.start, part.start, what)
-        views[part] = received(message.views, (part.stop - part.start, 2 * config.d), what)
-    return Representation.split(views)
+        views[part] = received(message.views, (part.stop - part.start, width), what)
+    return Representation.split(views, config.d)
 
 
 def receive_votes(predictor: Predictor) -> Program[Vote]:
     """The final pseudo labels of all passive-only people, in the passive party's order, (q,)."""
-    votes: list[Vote] = []
+    config, votes = predictor.config, list[Vote]()
     position, total = 0, None
     while total is None or position < total:
         message = yield from receive(PASSIVE, AloneViews)
@@ -87,8 +89,9 @@ def receive_votes(predictor: Predictor) -> Program[Vote]:
         if total is None:
             total = message.of
         expect_number(message.of, total, what)
-        shape = (min(len(message.views), total - position), 2 * predictor.config.d)
-        votes.append(predictor.vote(Representation.split(received(message.views, shape, what))))
+        shape = (min(len(message.views), total - position), config.passive_view.width)
+        views = received(message.views, shape, what)
+        votes.append(predictor.vote(Representation.split(views, config.d)))
         position += shape[0]
         if shape[0] == 0 and position < total:
             raise ProtocolError(f"{what}: no rows at {position} of {total}")

@@ -1,7 +1,7 @@
 """The active party's half of a training: its model, its step, its memory. No messages here.
 
-Shapes: n aligned, a active-only training rows, b and e aligned and passive-only rows of a step, d width of one
-representation, N rows of the passive pool.
+Shapes: n aligned, a active-only training rows, b and e aligned and passive-only rows of a step, v_A and v_B width of
+the active and of the passive view, d of a common representation, N rows of the passive pool.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class ActiveModel(nn.Module):
     def __init__(self, run: Run, name: str, inputs: int, classes: int) -> None:
         super().__init__()
         generator = run.generator(f"{name} weights")
-        self.encoder: ViewEncoder = view_encoder(run.config, inputs, generator)
+        self.encoder: ViewEncoder = view_encoder(run.config, run.config.active_view, inputs, generator)
         self.heads: Heads = Heads(run.config, classes, generator)
 
 
@@ -61,7 +61,7 @@ class ActiveModel(nn.Module):
 class OwnHalf:
     """What the active party has for a step before the passive party's views are there.
 
-    rows int64 (b,): positions of the step's aligned people; aligned (b, 2d) and alone own views, with history.
+    rows int64 (b,): positions of the step's aligned people; aligned (b, v_A) and alone own views, with history.
     """
 
     rows: Rows
@@ -106,7 +106,7 @@ class ActiveSide:
         return self.run.rows("active only", len(self.features.alone), self.run.config.alone_batch, step)
 
     def step(self, step: int, memory: Memory, aligned: Tensor, alone: Tensor) -> Objective:
-        """One optimiser step on the passive party's views, aligned (b, 2d) and alone (e, 2d).
+        """One optimiser step on the passive party's views, aligned (b, v_B) and alone (e, v_B).
 
         The program does the three parts one by one, so that both parties work at the same time.
         """
@@ -130,14 +130,14 @@ class ActiveSide:
         self, step: int, own: OwnHalf, memory: Memory, aligned: Tensor, alone: Tensor
     ) -> Objective:
         """The step's loss, its gradients computed: those of the passive party's views too, where they ask for one."""
+        config, weights = self.run.config, self.class_weights
         views = StepViews(
             active_aligned=own.aligned,
             active_alone=own.alone,
-            passive_aligned=Representation.split(aligned),
-            passive_alone=Representation.split(alone),
+            passive_aligned=Representation.split(aligned, config.d),
+            passive_alone=Representation.split(alone, config.d),
             rows=torch.tensor(own.rows),
         )
-        config, weights = self.run.config, self.class_weights
         result = objective(
             config, self.model.heads, views, memory, own.labels, step=step, class_weights=weights
         )
@@ -152,14 +152,14 @@ class ActiveSide:
 
     @torch.no_grad()
     def memory(self, step: int, aligned: Tensor, pool: Tensor) -> Memory:
-        """The memory from `step` on, from the passive party's views (n, 2d) and pool (N, d).
+        """The memory from `step` on, from the passive party's views (n, v_B) and pool (N, d).
 
         Each party's pool is all aligned rows and then this refresh's alone rows, so aligned row i stands at i in both.
         """
         config, encoder = self.run.config, self.model.encoder
         refresh = -(-step // config.memory_every)
         rows = self.run.rows("active pool", len(self.features.alone), config.memory_pool, refresh)
-        own, passive = encoder(self.features.aligned), Representation.split(aligned)
+        own, passive = encoder(self.features.aligned), Representation.split(aligned, config.d)
         place = torch.arange(own.rows)
         return Memory(
             active_unique=own.unique,
@@ -182,7 +182,7 @@ def train_active_alone(run: Run, features: Features, labels: Labels) -> ActiveSi
     plain = run.with_config(active_alone_config(run.config))
     everyone = replace(labels, aligned=labels.aligned[:0], alone=labels.training())
     side = ActiveSide.start(plain, "active_alone", features.alone_only(), everyone)
-    memory, nobody = Memory.empty(plain.config.d), torch.zeros(0, 2 * plain.config.d)
+    memory, nobody = Memory.blank(plain.config, 0), torch.zeros(0, plain.config.passive_view.width)
     losses: list[float] = []
     for step in range(plain.config.steps):
         losses.append(float(side.step(step, memory, nobody, nobody).total.detach()))

@@ -8,10 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import torch
-
 from vertical.config import FedCVTConfig
-from vertical.views import Memory
 
 
 def aligned_only_config(config: FedCVTConfig) -> FedCVTConfig:
@@ -25,19 +22,6 @@ def active_alone_config(config: FedCVTConfig) -> FedCVTConfig:
     """Settings of f^A by itself: batches as large as the run's aligned and active-only ones together."""
     batch = config.alone_batch + config.aligned_batch
     return replace(_plain(config), alone_batch=batch)
-
-
-def blank_memory(n: int, d: int) -> Memory:
-    """The memory of a training without fill: n aligned rows with nothing remembered."""
-    nothing, nowhere = torch.zeros(n, d), torch.full((n,), -1, dtype=torch.int64)
-    return Memory(
-        active_unique=nothing,
-        passive_unique=nothing,
-        active_common=torch.zeros(0, d),
-        passive_common=torch.zeros(0, d),
-        active_position=nowhere,
-        passive_position=nowhere,
-    )
 
 
 def _plain(config: FedCVTConfig) -> FedCVTConfig:

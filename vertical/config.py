@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 
 from protocols.errors import ConfigError
+from vertical.candidates import CANDIDATES, GIVEN, candidate_names
 
 Scalar = str | int | float | bool
 
@@ -37,12 +38,26 @@ class Schedule(StrEnum):
     COSINE = "cosine"
 
 
+@dataclass(frozen=True, slots=True)
+class ViewShape:
+    """Widths of one party's view: of its unique representation and of its common one."""
+
+    unique: int
+    common: int
+
+    @property
+    def width(self) -> int:
+        """Width of `[unique ; common]`."""
+        return self.unique + self.common
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FedCVTConfig:
     """Settings of one FedCVT run; validated, the bad value stands in the ConfigError.
 
-    Views: `encoder` kind, `d` width of each of the two representations, `hidden` width of an MLP,
-    `head_hidden` width of a hidden layer in the heads (0: linear heads).
+    Views: `encoder` kind, `d` width of the common representation, which both parties share, `unique_active` and
+    `unique_passive` width of each party's unique one (0: `d` too), `hidden` width of an MLP, `head_hidden` width of
+    a hidden layer in the heads (0: linear heads).
     Optimiser (AdamW at both parties): `steps`, `learning_rate`, `schedule`, `weight_decay`.
     Regularisation: `dropout` in the encoders, `input_noise` (standard deviation on scaled features),
     `label_smoothing` (share given to the uniform distribution), `class_balance` (loss weights by class).
@@ -56,6 +71,9 @@ class FedCVTConfig:
     between refreshes, `evaluation_batch` rows per evaluation message, `minimum_overlap` aligned training rows.
     Upper bounds, from which the release manifest follows: `max_common` people named as common in the alignment,
     `max_aligned_train`, `max_aligned_test` and `max_passive_only` people used of each group.
+    Search: `candidates` names of configurations to compare (see `vertical.candidates`), `folds` of the aligned training
+    rows (0: no search; the first candidate is used, nothing is calibrated), `early_stopping` also compares fewer steps.
+    `linear_views` principal components that the passive party sends for the linear experts (0: none).
     Extras: `final_vote` on all passive-only people, whose views the active party gets for it;
     `baselines` trains the aligned-only network (`baseline_steps` steps) and the active party alone;
     `checkpoint_every` steps between checkpoints.
@@ -63,6 +81,8 @@ class FedCVTConfig:
 
     encoder: EncoderKind = EncoderKind.LINEAR
     d: int = 16
+    unique_active: int = 0
+    unique_passive: int = 0
     hidden: int = 64
     head_hidden: int = 0
     steps: int = 400
@@ -99,6 +119,10 @@ class FedCVTConfig:
     max_passive_only: int = 16384
     evaluation_batch: int = 1024
     minimum_overlap: int = 10
+    candidates: str = "linear,small,wide"
+    folds: int = 3
+    early_stopping: bool = True
+    linear_views: int = 64
     final_vote: bool = True
     baselines: bool = True
     baseline_steps: int = 100
@@ -116,6 +140,9 @@ class FedCVTConfig:
             value = getattr(self, name)
             if not (math.isfinite(value) and low <= value <= high):
                 raise ConfigError(f"{name} must lie in [{low:g}, {high:g}], came {value!r}")
+        candidate_names(self.candidates)
+        if self.folds == 1:
+            raise ConfigError("folds must be 0 (no search) or at least 2, came 1")
         if not self.temperature > 0:
             raise ConfigError(f"temperature must be above 0, came {self.temperature!r}")
         if self.minimum_overlap > self.max_aligned_train:
@@ -124,9 +151,28 @@ class FedCVTConfig:
             )
 
     @property
+    def active_view(self) -> ViewShape:
+        """Shape of the active party's view."""
+        return ViewShape(self.unique_active or self.d, self.d)
+
+    @property
+    def passive_view(self) -> ViewShape:
+        """Shape of the passive party's view."""
+        return ViewShape(self.unique_passive or self.d, self.d)
+
+    @property
     def thresholds(self) -> tuple[float, float, float]:
         """The vote's thresholds for f^AB, f^A, f^B, in this order."""
         return self.threshold_joint, self.threshold_active, self.threshold_passive
+
+    @property
+    def candidate_names(self) -> tuple[str, ...]:
+        """Names of the configurations to compare."""
+        return candidate_names(self.candidates)
+
+    def candidate(self, name: str) -> FedCVTConfig:
+        """These settings with a candidate's own, as the only candidate that is left."""
+        return replace(self, candidates=GIVEN, **CANDIDATES[name])  # type: ignore[arg-type]  # checked as any setting
 
     @property
     def term_weights(self) -> dict[str, float]:
@@ -176,6 +222,8 @@ _CHOICES: dict[str, type[StrEnum]] = {
 _LARGE = 10_000_000
 _RANGES: dict[str, tuple[float, float]] = {
     "d": (1, 4096),
+    "unique_active": (0, 4096),
+    "unique_passive": (0, 4096),
     "hidden": (1, 65536),
     "head_hidden": (0, 65536),
     "steps": (1, _LARGE),
@@ -205,6 +253,8 @@ _RANGES: dict[str, tuple[float, float]] = {
     "max_passive_only": (0, _LARGE),
     "evaluation_batch": (1, _LARGE),
     "minimum_overlap": (1, _LARGE),
+    "folds": (0, 20),
+    "linear_views": (0, 4096),
     "baseline_steps": (1, _LARGE),
     "checkpoint_every": (1, _LARGE),
 }

@@ -1,6 +1,6 @@
 """The two encoders of a party and the representation they give.
 
-Shapes: n rows, f features of the party, d width of one representation.
+Shapes: n rows, f features of the party, u width of its unique representation, d of its common one.
 Nothing here reads torch's global random state: initial weights, dropout and input noise come from
 an explicit generator, so a party's private seed decides them all.
 """
@@ -15,25 +15,25 @@ from itertools import pairwise
 import torch
 from torch import Tensor, nn
 
-from vertical.config import EncoderKind, FedCVTConfig
+from vertical.config import EncoderKind, FedCVTConfig, ViewShape
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Representation:
-    """The two representations of the same n rows of one party: unique (n, d) and common (n, d)."""
+    """The two representations of the same n rows of one party: unique (n, u) and common (n, d)."""
 
     unique: Tensor
     common: Tensor
 
     def joined(self) -> Tensor:
-        """`[unique ; common]`, (n, 2d): what a head reads and what a message carries."""
+        """`[unique ; common]`, (n, u + d): what a head reads and what a message carries."""
         return torch.cat([self.unique, self.common], dim=1)
 
     @classmethod
-    def split(cls, joined: Tensor) -> Representation:
-        """The representation inside (n, 2d), the inverse of `joined`."""
-        d = joined.shape[1] // 2
-        return cls(joined[:, :d], joined[:, d:])
+    def split(cls, joined: Tensor, d: int) -> Representation:
+        """The representation inside (n, u + d), the inverse of `joined`; d is the common width."""
+        u = joined.shape[1] - d
+        return cls(joined[:, :u], joined[:, u:])
 
     @classmethod
     def stack(cls, parts: Sequence[Representation]) -> Representation:
@@ -49,9 +49,12 @@ class Representation:
         """Only these rows, in this order."""
         return Representation(self.unique[rows], self.common[rows])
 
-    def zeros(self) -> Representation:
-        """As many rows of zero vectors, without history."""
-        return Representation(torch.zeros_like(self.unique), torch.zeros_like(self.common))
+    def zeros(self, rows: int) -> Representation:
+        """So many rows of zero vectors of the same widths, without history."""
+        return Representation(
+            self.unique.new_zeros(rows, self.unique.shape[1]),
+            self.common.new_zeros(rows, self.common.shape[1]),
+        )
 
     def detach(self) -> Representation:
         """The same values without history."""
@@ -86,7 +89,7 @@ def add_noise(values: Tensor, deviation: float, generator: torch.Generator | Non
 
 
 class Encoder(nn.Module):
-    """Linear layers with ReLU and dropout between them: (n, f) -> (n, d)."""
+    """Linear layers with ReLU and dropout between them: (n, first width) -> (n, last width)."""
 
     def __init__(self, widths: Sequence[int], dropout: float, generator: torch.Generator) -> None:
         super().__init__()
@@ -95,7 +98,7 @@ class Encoder(nn.Module):
         self.dropout = dropout
 
     def forward(self, features: Tensor, generator: torch.Generator | None = None) -> Tensor:
-        """Representation (n, d) of features (n, f); training form with a generator, evaluation without."""
+        """Output of the last layer; training form with a generator, evaluation without."""
         for index, layer in enumerate(self.layers):
             if index:
                 features = drop(torch.relu(features), self.dropout, generator)
@@ -104,10 +107,10 @@ class Encoder(nn.Module):
 
 
 def encoder(
-    kind: EncoderKind, inputs: int, d: int, *, hidden: int, dropout: float, generator: torch.Generator
+    kind: EncoderKind, inputs: int, width: int, *, hidden: int, dropout: float, generator: torch.Generator
 ) -> Encoder:
-    """A fresh encoder from `inputs` features to width d; `hidden` and `dropout` matter to the MLP only."""
-    widths = (inputs, d) if kind == EncoderKind.LINEAR else (inputs, hidden, d)
+    """A fresh encoder from `inputs` features to `width`; `hidden` and `dropout` matter to the MLP only."""
+    widths = (inputs, width) if kind == EncoderKind.LINEAR else (inputs, hidden, width)
     return Encoder(widths, dropout, generator)
 
 
@@ -137,17 +140,22 @@ class ViewEncoder(nn.Module):
         return Representation(self.unique(noisy, generator), self.common(noisy, generator))
 
 
-def view_encoder(config: FedCVTConfig, inputs: int, generator: torch.Generator) -> ViewEncoder:
-    """A party's two encoders with initial weights from its private `generator`: unique first, then common."""
+def view_encoder(
+    config: FedCVTConfig, shape: ViewShape, inputs: int, generator: torch.Generator
+) -> ViewEncoder:
+    """The two encoders of the party whose view has this shape, from `inputs` features.
+
+    Initial weights come from the party's private `generator`: unique first, then common.
+    """
     unique, common = (
         encoder(
             config.encoder,
             inputs,
-            config.d,
+            width,
             hidden=config.hidden,
             dropout=config.dropout,
             generator=generator,
         )
-        for _ in range(2)
+        for width in (shape.unique, shape.common)
     )
     return ViewEncoder(unique, common, config.input_noise)

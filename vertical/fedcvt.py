@@ -1,6 +1,6 @@
 """One FedCVT step as a pure, differentiable function of tensors; it never sees a message or a party's features.
 
-Shapes: n aligned, a active-only, p passive-only rows of this step, d width, k classes.
+Shapes: n aligned, a active-only, p passive-only rows of this step, k classes.
 FedCVT (arXiv 2008.10838).
 """
 
@@ -144,7 +144,8 @@ def _complete_views(
         passive = fill_passive(views.active_alone, keys, temperature=config.temperature)
         active = fill_active(views.passive_alone, keys, temperature=config.temperature)
     else:
-        passive, active = views.active_alone.zeros(), views.passive_alone.zeros()
+        passive = views.passive_aligned.zeros(views.active_alone.rows)
+        active = views.active_aligned.zeros(views.passive_alone.rows)
     return (
         Representation.stack([views.active_aligned, views.active_alone, active]),
         Representation.stack([views.passive_aligned, passive, views.passive_alone]),

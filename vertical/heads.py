@@ -1,6 +1,6 @@
 """The three classifiers of FedCVT, all at the active party: f^A, f^B and f^AB. They emit logits.
 
-Shapes: n rows, d width of one representation, k classes.
+Shapes: n rows, v_A and v_B width of the active and of the passive view, k classes.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ class HeadLogits:
 
 
 class Heads(nn.Module):
-    """f^A on R_A (n, 2d), f^B on R_B (n, 2d), f^AB on [R_A ; R_B] (n, 4d)."""
+    """f^A on R_A (n, v_A), f^B on R_B (n, v_B), f^AB on [R_A ; R_B] (n, v_A + v_B)."""
 
     def __init__(self, config: FedCVTConfig, classes: int, generator: torch.Generator) -> None:
         super().__init__()
         between = (config.head_hidden,) if config.head_hidden else ()
-        view = 2 * config.d
-        self.active = Encoder((view, *between, classes), config.dropout, generator)
-        self.passive = Encoder((view, *between, classes), config.dropout, generator)
-        self.joint = Encoder((2 * view, *between, classes), config.dropout, generator)
+        active, passive = config.active_view.width, config.passive_view.width
+        self.active = Encoder((active, *between, classes), config.dropout, generator)
+        self.passive = Encoder((passive, *between, classes), config.dropout, generator)
+        self.joint = Encoder((active + passive, *between, classes), config.dropout, generator)
         self.classes = classes
 
     def active_logits(self, active: Representation) -> Tensor:

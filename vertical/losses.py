@@ -1,6 +1,7 @@
 """The terms of the joint objective, each a free function of tensors that gives a scalar.
 
-Shapes: n rows, d width, k classes. A term over zero rows is exactly 0 with zero gradients.
+Shapes: n rows, d width, u width of a unique representation, k classes. A term over zero rows is exactly 0 with zero
+gradients.
 FedCVT (arXiv 2008.10838), section 4.3.
 """
 
@@ -38,16 +39,22 @@ def difference(left: Tensor, right: Tensor) -> Tensor:
 
 
 def similarity(unique: Tensor, common: Tensor) -> Tensor:
-    """Mean over rows of the squared cosine of unique and common (n, d): 0 when orthogonal (L_sim).
+    """Mean over rows of the squared cosine of unique (n, u) and common (n, d): 0 when orthogonal (L_sim).
 
     Ours; the authors' released code takes the norm of the n x n Gram matrix, whose weights don't transfer.
-    A row with a zero representation counts 0.
+    A row with a zero representation counts 0. Of two widths the smaller counts as padded with zeros.
     """
     if unique.shape[0] == 0:
         return (unique.sum() + common.sum()) * 0.0
-    dot = (unique * common).sum(dim=1)
+    shared = min(unique.shape[1], common.shape[1])
+    dot = (_first(unique, shared) * _first(common, shared)).sum(dim=1)
     lengths = unique.square().sum(dim=1) * common.square().sum(dim=1)
     return (dot.square() / (lengths + _SMALL)).mean()
+
+
+def _first(values: Tensor, columns: int) -> Tensor:
+    """The first columns; all of them cost no copy in the backward pass."""
+    return values if values.shape[1] == columns else values[:, :columns]
 
 
 def class_weights(labels: Tensor, classes: int) -> Tensor:

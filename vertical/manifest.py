@@ -60,7 +60,9 @@ def _splits(common: int) -> list[Release]:
 
 def _memory(config: FedCVTConfig, train: int, alone: int) -> Release:
     largest = MemoryViews(
-        config.steps, _floats(train, 2 * config.d), _floats(min(config.memory_pool, alone), config.d)
+        config.steps,
+        _floats(train, config.passive_view.width),
+        _floats(min(config.memory_pool, alone), config.d),
     )
     refreshes = -(-config.steps // config.memory_every) + 1
     learns = (
@@ -71,7 +73,7 @@ def _memory(config: FedCVTConfig, train: int, alone: int) -> Release:
 
 
 def _phase(phase: Phase, config: FedCVTConfig, steps: int, aligned: int, alone: int) -> list[Release]:
-    arrays = (_floats(aligned, 2 * config.d), _floats(alone, 2 * config.d))
+    arrays = (_floats(aligned, config.passive_view.width), _floats(alone, config.passive_view.width))
     views, gradients = phase.views(steps - 1, *arrays), phase.gradients(steps - 1, *arrays)
     return [
         _release(
@@ -96,13 +98,13 @@ def _test(phase: Phase, config: FedCVTConfig, test: int) -> list[Release]:
     if test == 0:
         return []
     length, messages = _parts(test, config.max_aligned_test, config.evaluation_batch)
-    largest = phase.test(length * (messages - 1), _floats(length, 2 * config.d))
+    largest = phase.test(length * (messages - 1), _floats(length, config.passive_view.width))
     return [_release(largest, PASSIVE, ACTIVE, messages, "representations of the aligned test people")]
 
 
 def _alone(config: FedCVTConfig, alone: int) -> Release:
     length, messages = _parts(alone, config.max_passive_only, config.evaluation_batch)
-    largest = AloneViews(length * (messages - 1), alone, _floats(length, 2 * config.d))
+    largest = AloneViews(length * (messages - 1), alone, _floats(length, config.passive_view.width))
     learns = "how many passive-only people there are, and the representations of all of them"
     return _release(largest, PASSIVE, ACTIVE, messages, learns)
 

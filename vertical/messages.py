@@ -1,8 +1,9 @@
 """The messages of a FedCVT run after the alignment; `vertical.active` has their order and what each teaches whom.
 
 Shapes: m common people, n aligned training rows, q passive-only training rows, b rows of a step's aligned batch,
-e rows of its passive-only batch, c rows of one part of a longer list, d width of one representation; a view is
-[unique ; common], 2d wide. Float32 throughout. Rows are positions in an order both sides hold; no key occurs.
+e rows of its passive-only batch, c rows of one part of a longer list, d width of a common representation; a view of
+the passive party is [unique ; common], v wide. Float32 throughout. Rows are positions in an order both sides hold; no
+key occurs.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ class Splits(Message):
 class MemoryViews(Message):
     """The passive party's detached representations from `step` on: keys and values of the attention fill.
 
-    aligned: views of all aligned training rows (n, 2d); pool: common representations of the
+    aligned: views of all aligned training rows (n, v); pool: common representations of the
     passive-only rows in the pool (up to memory_pool, d).
     """
 
@@ -38,7 +39,7 @@ class MemoryViews(Message):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PassiveViews(Message):
-    """The passive party's views of one step's rows: aligned (b, 2d) and passive-only (e, 2d)."""
+    """The passive party's views of one step's rows: aligned (b, v) and passive-only (e, v)."""
 
     step: int
     aligned: NDArray[np.float32] = array(np.float32, 2)
@@ -56,7 +57,7 @@ class ViewGradients(Message):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TestViews(Message):
-    """The passive party's views of the aligned test rows from position `start` on, (c, 2d)."""
+    """The passive party's views of the aligned test rows from position `start` on, (c, v)."""
 
     __test__ = False  # not a test class, whatever pytest thinks of the name
 
@@ -66,7 +67,7 @@ class TestViews(Message):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AloneViews(Message):
-    """The passive party's views of its passive-only rows from `start` on, (c, 2d), for the final pseudo labels.
+    """The passive party's views of its passive-only rows from `start` on, (c, v), for the final pseudo labels.
 
     `of` is their number q, so that the receiver knows when they are complete.
     """

@@ -18,13 +18,13 @@ from vertical.encoders import ViewEncoder, view_encoder
 from vertical.fedcvt import learning_rate, optimizer, set_learning_rate
 from vertical.groups import Groups, chunks, exchange_groups
 from vertical.messages import ALIGNED_ONLY, FEDCVT, AloneViews, MemoryViews, Phase
+from vertical.model import PassivePart
 from vertical.results import alignment_artifacts
 from vertical.table import PartyData
 from vertical.training import (
     Features,
     Run,
     State,
-    as_text,
     expect_number,
     is_checkpoint,
     is_refresh,
@@ -71,14 +71,15 @@ def train_and_evaluate(
     yield from _send_test_views(FEDCVT, config, encoder, features.test)
     if config.final_vote:
         yield from _send_alone_views(config, encoder, features.alone)
-    artifacts = parameters("fedcvt.encoder", encoder)
+    part = PassivePart(config=config, rules=features.rules, encoder=encoder, tag=groups.tag)
+    artifacts = part.pack()
 
     if config.baselines:
         plain = run.with_config(aligned_only_config(config))
         encoder = yield from _train(ALIGNED_ONLY, plain, groups, features.aligned_only(), None)
         yield from _send_test_views(ALIGNED_ONLY, config, encoder, features.test)
         artifacts |= parameters("aligned_only.encoder", encoder)
-    return _outcome(groups, features, artifacts)
+    return _outcome(groups, artifacts)
 
 
 def _align(data: PartyData, run: Run) -> Program[Groups]:
@@ -96,7 +97,8 @@ def _train(
 ) -> Program[ViewEncoder]:
     """One training: this party's encoders after all steps."""
     config = run.config
-    encoder = view_encoder(config, features.width, run.generator(f"{phase.name} weights"))
+    weights = run.generator(f"{phase.name} weights")
+    encoder = view_encoder(config, config.passive_view, features.width, weights)
     optimiser = optimizer(config, encoder.parameters())
     start = 0 if resume is None else int(resume["at"])
     if resume is not None:
@@ -140,7 +142,7 @@ def _batch(phase: Phase, run: Run, encoder: ViewEncoder, features: Features, ste
 
 
 def _receive_gradients(phase: Phase, step: int, views: Tensor, b: int) -> Program[Tensor]:
-    """The gradients of a step's views (b + e, 2d), the first b of aligned rows."""
+    """The gradients, (b + e, view width), of a step's views, the first b of aligned rows."""
     answer = yield from receive(ACTIVE, phase.gradients)
     what = f"{phase.gradients.__name__} from {ACTIVE}, step {step}"
     expect_number(answer.step, step, what)
@@ -177,7 +179,7 @@ def _views(encoder: ViewEncoder, features: Tensor) -> NDArray[np.float32]:
     return to_array(encoder(features).joined())
 
 
-def _outcome(groups: Groups, features: Features, artifacts: dict[str, NDArray[np.generic]]) -> Outcome:
+def _outcome(groups: Groups, artifacts: dict[str, NDArray[np.generic]]) -> Outcome:
     people = {
         "aligned_train": len(groups.aligned_train),
         "aligned_test": len(groups.aligned_test),
@@ -188,7 +190,4 @@ def _outcome(groups: Groups, features: Features, artifacts: dict[str, NDArray[np
         "rows.aligned_test": groups.aligned_test,
         "rows.passive_only": groups.alone,
     }
-    rules = {"preprocessing": as_text(features.rules.to_text())}
-    return Outcome(
-        report={"groups": people}, artifacts={**artifacts, **alignment_artifacts(groups), **rows, **rules}
-    )
+    return Outcome(report={"groups": people}, artifacts={**artifacts, **alignment_artifacts(groups), **rows})

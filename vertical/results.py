@@ -5,9 +5,8 @@ Shapes: t aligned test rows, q passive-only rows, k classes.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -20,8 +19,7 @@ from vertical.encoders import Representation
 from vertical.groups import Groups
 from vertical.metrics import evaluate
 from vertical.predict import Predictor, Situation
-from vertical.training import as_text, parameters, to_array
-from vertical.views import Memory
+from vertical.training import parameters, to_array
 from vertical.vote import Vote
 
 Artifacts = dict[str, NDArray[np.generic]]
@@ -46,7 +44,7 @@ class PseudoCount:
 def situation_scores(
     predictor: Predictor, own: Representation, passive: Representation, labels: Labels
 ) -> Json:
-    """Metrics by situation on the test rows, whose views (t, 2d) of both parties are known."""
+    """Metrics by situation on the test rows, whose views of both parties are known."""
     return {
         situation.value: scores(predictor.hide(situation, own, passive), labels) for situation in Situation
     }
@@ -100,24 +98,18 @@ def group_sizes(groups: Groups, passive_only: int | None) -> Json:
     return counts if passive_only is None else {**counts, "passive_only": passive_only}
 
 
-def memory_artifacts(memory: Memory) -> Artifacts:
-    """The memory by field name: predicting with one view needs it."""
-    return {f"fedcvt.memory.{field.name}": getattr(memory, field.name).numpy() for field in fields(memory)}
-
-
 def vote_artifacts(votes: Vote) -> Artifacts:
     """The final pseudo labels in the passive party's order: class codes int64 (q,) and accepted bool (q,)."""
     return {"pseudo_label": votes.label.numpy(), "pseudo_accepted": votes.accepted.numpy()}
 
 
 def alignment_artifacts(groups: Groups) -> Artifacts:
-    """What a party keeps of the alignment for itself: its tag, and how many people are common, by split and in all.
+    """What a party keeps of the alignment for itself: how many people are common, by split and in all.
 
     None of it is released: beside the groups' sizes, these totals would tell the size of small groups.
     """
     counts = {"common": groups.common, "split_differs": groups.split_differs, **groups.per_split}
-    sizes = {f"people.{name}": np.array(count, np.int64) for name, count in counts.items()}
-    return {**sizes, "alignment_tag": as_text(groups.tag)}
+    return {f"people.{name}": np.array(count, np.int64) for name, count in counts.items()}
 
 
 def row_artifacts(groups: Groups) -> Artifacts:
@@ -132,8 +124,3 @@ def row_artifacts(groups: Groups) -> Artifacts:
 def model_artifacts(side: ActiveSide) -> Artifacts:
     """Every parameter of one training, under its name."""
     return parameters(side.name, side.model)
-
-
-def label_artifacts(labels: Labels) -> Artifacts:
-    """The class names, as JSON, in the order of the codes."""
-    return {"classes": as_text(json.dumps(labels.classes))}

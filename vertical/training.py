@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from protocols.errors import ProtocolError
+from protocols.errors import ModelError, ProtocolError
 from protocols.program import Observe, Progress
 from protocols.seeds import PrivateSeed, derive, public_order
 from vertical.config import FedCVTConfig
@@ -141,6 +141,17 @@ def to_array(tensor: Tensor) -> NDArray[np.float32]:
 def parameters(prefix: str, module: nn.Module) -> dict[str, NDArray[np.generic]]:
     """Copies of a module's parameters by dotted name under `prefix`."""
     return {f"{prefix}.{name}": to_array(value).copy() for name, value in module.named_parameters()}
+
+
+def load_parameters(prefix: str, module: nn.Module, state: State) -> None:
+    """Sets what `parameters` gave, in place; ModelError naming an array that is missing or of another shape."""
+    for name, value in module.named_parameters():
+        stored = state.get(f"{prefix}.{name}")
+        if stored is None or stored.shape != tuple(value.shape):
+            came = "nothing" if stored is None else f"shape {stored.shape}"
+            raise ModelError(f"model part: expected {prefix}.{name} {tuple(value.shape)}, came {came}")
+        with torch.no_grad():
+            value.copy_(torch.tensor(stored))
 
 
 def pack_training(module: nn.Module, optimiser: torch.optim.Optimizer) -> dict[str, NDArray[np.generic]]:

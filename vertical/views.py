@@ -1,7 +1,8 @@
 """Filling the view that a person lacks, both ways, from people who have it.
 
-Shapes: N aligned training rows in all, n of them in this step, m queries, d width, P_A and P_B rows of the
-active and the passive party's common pool. Active queries look for passive views and the other way round.
+Shapes: N aligned training rows in all, n of them in this step, m queries, u_A and u_B width of the active and of the
+passive party's unique representation, d width of the common ones, P_A and P_B rows of the active and of the passive
+party's common pool. Active queries look for passive views and the other way round.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import torch
 from torch import Tensor
 
 from vertical.attention import attend
+from vertical.config import FedCVTConfig
 from vertical.encoders import Representation
 
 
@@ -19,7 +21,7 @@ from vertical.encoders import Representation
 class Memory:
     """Keys and values of the fill, without gradient, refreshed every few steps.
 
-    active_unique, passive_unique (N, d): row i of both is the same person.
+    active_unique (N, u_A), passive_unique (N, u_B): row i of both is the same person.
     active_common (P_A, d), passive_common (P_B, d): pools of each party's own training rows.
     active_position, passive_position int64 (N,): where aligned row i stands in that party's pool, -1 if
     nowhere; a row that asks is hidden there from itself.
@@ -33,14 +35,15 @@ class Memory:
     passive_position: Tensor
 
     @classmethod
-    def empty(cls, d: int) -> Memory:
-        """A memory of nobody: every fill is the zero vector."""
-        nobody, nowhere = torch.zeros(0, d), torch.zeros(0, dtype=torch.int64)
+    def blank(cls, config: FedCVTConfig, n: int) -> Memory:
+        """A memory with nothing in it of n aligned rows; of nobody, n = 0, every fill is the zero vector."""
+        active, passive = config.active_view, config.passive_view
+        nowhere = torch.full((n,), -1, dtype=torch.int64)
         return cls(
-            active_unique=nobody,
-            passive_unique=nobody,
-            active_common=nobody,
-            passive_common=nobody,
+            active_unique=torch.zeros(n, active.unique),
+            passive_unique=torch.zeros(n, passive.unique),
+            active_common=torch.zeros(0, active.common),
+            passive_common=torch.zeros(0, passive.common),
             active_position=nowhere,
             passive_position=nowhere,
         )
@@ -49,7 +52,7 @@ class Memory:
 def fill_passive(
     active: Representation, memory: Memory, *, temperature: float, rows: Tensor | None = None
 ) -> Representation:
-    """The passive view (m, d) twice, filled for m people of whom only the active view is known.
+    """The passive view, (m, u_B) and (m, d), filled for m people of whom only the active view is known.
 
     Unique: match inside the active party, copy from the passive one. Common: match across the parties.
     `rows` int64 (m,) are the aligned positions of the queries when they are aligned people themselves: each
@@ -66,7 +69,7 @@ def fill_passive(
 def fill_active(
     passive: Representation, memory: Memory, *, temperature: float, rows: Tensor | None = None
 ) -> Representation:
-    """The active view (m, d) twice of m people of whom only the passive view is known; see fill_passive."""
+    """The active view, (m, u_A) and (m, d), of m people of whom only the passive view is known; see fill_passive."""
     own_common = None if rows is None else memory.active_position[rows]
     unique = attend(
         passive.unique, memory.passive_unique, memory.active_unique, temperature=temperature, own=rows
@@ -76,7 +79,7 @@ def fill_active(
 
 
 def with_live_rows(memory: Memory, active: Representation, passive: Representation, rows: Tensor) -> Memory:
-    """The memory with the step's aligned rows (n, d) in place of their remembered copies, gradient included.
+    """The memory with the step's n aligned rows in place of their remembered copies, gradient included.
 
     `rows` int64 (n,) are their aligned positions. So a fill learns through the keys and values that are at
     hand anyway, and only absent rows are stale.

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from docs.example_run.people import ROLES, specs
 from parties import catalog
+from parties.computation import Inputs
 from parties.demo.setup import read_traffic
 from parties.demo.twin import same_bits
 from parties.home.state import State
@@ -42,7 +43,13 @@ def run_twin(request: ComputationRequest, files: Mapping[str, Path], seed: int) 
     trace = Trace()
     programs = {
         role: computation.program(
-            role, request, _asked(request, role, files[name]), injected(seed, role), _silent, None
+            Inputs(
+                role=role,
+                settings=request,
+                data=_asked(request, role, files[name]),
+                seed=injected(seed, role),
+                observe=_silent,
+            )
         )
         for name, role in ROLES.items()
     }

@@ -71,6 +71,7 @@ EXPLANATIONS = {
     "datasite": "the datasite can't serve the call",
     "expired": "the request has expired; ask with a new one",
     "internal": "an internal error; the owner's log has the details",
+    "model": "the trained model that the request names isn't there, is incomplete or was withdrawn",
     "not_approved": "the request isn't approved there",
     "port_in_use": "no free port to listen for the other party's worker",
     "request": "the request isn't known there, or isn't yours",

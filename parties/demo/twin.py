@@ -66,7 +66,7 @@ def run_twin(
     aligned = len(who.aligned)
     overlap = min(aligned, 20)
     settings = LocalSettings(
-        parameters=computation.parameters({**parameters(who, aligned=aligned), "minimum_overlap": overlap}),
+        parameters=computation.parameters(parameters(who, aligned=aligned), overlap),
         public_seed=who.seed,
         minimum_overlap=overlap,
     )

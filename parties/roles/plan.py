@@ -14,6 +14,7 @@ from pathlib import Path
 
 from parties import catalog
 from parties.blocks.key_text import check_agreement
+from parties.computation import Computation
 from parties.home.cards import PartyCard
 from parties.syft_side.publication import Publication
 from protocols.errors import ConfigError, RequestError
@@ -128,11 +129,11 @@ def build_request(
             remedy=f"one of: {', '.join(catalog.CATALOG)}",
         )
     _check_roles(plan, computation)
-    blocks = tuple(_block(party, _offer(party, offers)) for party in plan.parties)
+    blocks = tuple(_block(party, _offer(party, offers), computation) for party in plan.parties)
     _check_keys(plan, offers)
     if "minimum_overlap" in plan.parameters:
         raise ConfigError("plan: minimum_overlap belongs beside the parameters, not among them")
-    parameters = computation.parameters({**plan.parameters, "minimum_overlap": plan.minimum_overlap})
+    parameters = computation.parameters(plan.parameters, plan.minimum_overlap)
     return ComputationRequest(
         purpose=plan.purpose,
         purpose_text=plan.purpose_text,
@@ -154,7 +155,7 @@ def build_request(
     )
 
 
-def _check_roles(plan: Plan, computation: catalog.Computation) -> None:
+def _check_roles(plan: Plan, computation: Computation) -> None:
     roles = sorted(party.role for party in plan.parties)
     if roles != sorted(computation.roles):
         raise RequestError(
@@ -181,7 +182,7 @@ def _offer(party: PlanParty, offers: Mapping[str, Offer]) -> Offer:
     return offers[party.name]
 
 
-def _block(party: PlanParty, offer: Offer) -> BlockEntry:
+def _block(party: PlanParty, offer: Offer, computation: Computation) -> BlockEntry:
     schema = offer.publication(party.block).schema
     unknown = [column for column in party.columns if column not in schema.names]
     if unknown:
@@ -195,7 +196,7 @@ def _block(party: PlanParty, offer: Offer) -> BlockEntry:
         version=schema.version,
         commitment=schema.commitment,
         columns=party.columns or schema.names,
-        label=schema.label,
+        label=schema.label if party.role == computation.label_role else "",
         rows=schema.rows,
         subject_key=schema.subject_key,
         key_rule=schema.key_rule,

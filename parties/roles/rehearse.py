@@ -12,6 +12,7 @@ import numpy as np
 
 from parties import catalog
 from parties.blocks.rehearsal import rehearsal_data, rehearsal_keys
+from parties.computation import Computation, Inputs, MockPeople
 from parties.roles.plan import Offer
 from protocols.errors import RequestError
 from protocols.gate import Trace
@@ -43,10 +44,16 @@ def rehearse(
     LEAST_FILL.
     """
     computation = catalog.find(request.computation, request.computation_version)
-    data = _mock_data(request, offers, seed)
+    data = _mock_data(request, computation, offers, seed)
     programs = {
         role: computation.program(
-            role, request, data[role], injected(seed, role), _only(role, request, observe), None
+            Inputs(
+                role=role,
+                settings=request,
+                data=data[role],
+                seed=injected(seed, role),
+                observe=_only(role, request, observe),
+            )
         )
         for role in computation.roles
     }
@@ -60,7 +67,7 @@ def rehearse(
         listed = ", ".join(f"{line} {share:.0%}" for line, share in sorted(slack.items()))
         raise RequestError(
             f"the manifest is wider than the computation needs: {listed} used",
-            remedy="lower the bounds among the parameters (max_common, max_aligned_train, max_aligned_test, ...) "
+            remedy=f"lower the bounds among the parameters ({', '.join(computation.row_bounds)}) "
             "to what the published row counts allow",
         )
     return Rehearsal(
@@ -76,37 +83,32 @@ def _only(role: str, request: ComputationRequest, observe: Observe) -> Observe:
     return observe if role == request.parties[0].role else lambda progress: None
 
 
-def _mock_data(request: ComputationRequest, offers: Mapping[str, Offer], seed: int) -> dict[str, PartyData]:
+def _mock_data(
+    request: ComputationRequest, computation: Computation, offers: Mapping[str, Offer], seed: int
+) -> dict[str, PartyData]:
     generator = np.random.default_rng(seed)
-    parameters = dict(request.parameters)
     rows = {block.role: block.rows for block in request.blocks}
-    bounds = [int(parameters[name]) for name in ("max_common", "max_aligned_train", "max_aligned_test")]
-    common = min(bounds[0], *rows.values())
-    keys = rehearsal_keys(rows, common, generator)
+    people = computation.mock_people(request.parameters, rows)
+    keys = rehearsal_keys(rows, people.common, generator)
     data = {}
     for block in request.blocks:
         publication = offers[party(request, block.role).name].publication(block.block)
         whole = rehearsal_data(
             publication.schema, publication.mock, keys=keys[block.role], generator=generator
         )
-        data[block.role] = _as_asked(whole, block, keys, common, bounds[1], bounds[2])
+        data[block.role] = _as_asked(whole, block, keys, people)
     return data
 
 
 def _as_asked(
-    whole: PartyData,
-    block: BlockEntry,
-    keys: Mapping[str, tuple[bytes, ...]],
-    common: int,
-    train: int,
-    test: int,
+    whole: PartyData, block: BlockEntry, keys: Mapping[str, tuple[bytes, ...]], people: MockPeople
 ) -> PartyData:
-    """The block's asked columns, its common people split so that every bound is reached; the others train."""
+    """The block's asked columns, its people in the splits that reach every bound."""
     shared = sorted(set.intersection(*(set(role_keys) for role_keys in keys.values())))
-    codes = np.full(common, Split.VALIDATION, np.uint8)
-    codes[:train], codes[train : train + test] = Split.TRAIN, Split.TEST
+    codes = np.full(people.common, Split.VALIDATION, np.uint8)
+    codes[: people.train], codes[people.train : people.train + people.test] = Split.TRAIN, Split.TEST
     split_of = dict(zip(shared, codes.tolist(), strict=True))
-    split = np.array([split_of.get(key, Split.TRAIN) for key in whole.keys], np.uint8)
+    split = np.array([split_of.get(key, people.alone) for key in whole.keys], np.uint8)
     table = type(whole.table)(tuple(column for column in whole.table.columns if column.name in block.columns))
     labels = whole.labels if block.label else None
     return replace(

@@ -6,21 +6,23 @@ from pathlib import Path
 
 from parties import catalog
 from parties.blocks.block import BlockSpec, FeatureBlock, read_block
+from parties.computation import Computation, Inputs, Parameters, Settings
 from parties.home.private_files import read_toml
 from parties.roles.progress_lines import printed_progress
+from protocols.errors import ConfigError
 from protocols.program import Json, Observe, Outcome, Progress, simulate
 from protocols.seeds import injected
 from vertical.table import PartyData
 
-ROW_BOUNDS = ("max_common", "max_aligned_train", "max_aligned_test", "max_passive_only")
-"""Settings that bound numbers of rows in a manifest."""
+LEAST_OVERLAP = 2
+"""Aligned training people that a run on files asks for, unless its settings say otherwise."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalSettings:
-    """Settings of a run that has no request: `catalog.Settings` without the parties."""
+    """Settings of a run that has no request: `computation.Settings` without the parties."""
 
-    parameters: catalog.Parameters
+    parameters: Parameters
     public_seed: int
     minimum_overlap: int
 
@@ -42,8 +44,8 @@ def read_data(path: Path, spec: BlockSpec) -> PartyData:
 
 
 def simulate_run(
-    computation: catalog.Computation,
-    settings: catalog.Settings,
+    computation: Computation,
+    settings: Settings,
     data: Mapping[str, PartyData],
     observe: Observe,
     *,
@@ -52,7 +54,13 @@ def simulate_run(
     """The outcome of each role, by role, with injected private seeds; bit for bit what the datasites would give."""
     programs = {
         role: computation.program(
-            role, settings, data[role], injected(private_seed, role), _silent if at else observe, None
+            Inputs(
+                role=role,
+                settings=settings,
+                data=data[role],
+                seed=injected(private_seed, role),
+                observe=_silent if at else observe,
+            )
         )
         for at, role in enumerate(computation.roles)
     }
@@ -76,26 +84,44 @@ def simulate_files(
     seed: int,
     tell: Callable[[str], None],
 ) -> tuple[dict[str, object], str]:
-    """FedCVT on two files in this process: both parties' reports as a document and as text.
+    """A two-party computation on two files in this process: both reports as a document and as text.
 
     `settings` is a TOML file with parameters, or a request's plan, of which the table [parameters] is taken.
     The bounds of the manifest, which a file's owner knows exactly, default to the files' row counts.
     """
+    computation = catalog.CATALOG[catalog.DEFAULT]
     data = {
-        "active": read_data(active, BlockSpec(name="active", subject_key=key, label=label, split=split)),
-        "passive": read_data(passive, BlockSpec(name="passive", subject_key=key, split=split)),
+        role: read_data(file, _spec(role, computation, key=key, label=label, split=split))
+        for role, file in (("active", active), ("passive", passive))
     }
-    given = _given(settings) if settings is not None else {}
-    rows = max(party.table.rows for party in data.values())
-    given = dict.fromkeys(ROW_BOUNDS, rows) | {"minimum_overlap": 2} | given
-    computation = catalog.CATALOG["vertical.fedcvt.train"]
-    parameters = computation.parameters(given)
-    local = LocalSettings(
-        parameters=parameters, public_seed=seed, minimum_overlap=int(dict(parameters)["minimum_overlap"])
+    outcomes = simulate_run(
+        computation,
+        _local_settings(computation, _given(settings) if settings is not None else {}, data, seed),
+        data,
+        printed_progress("simulate", tell),
+        private_seed=seed,
     )
-    outcomes = simulate_run(computation, local, data, printed_progress("simulate", tell), private_seed=seed)
     reports = {role: outcome.report for role, outcome in outcomes.items()}
     return {"simulated": True, "reports": reports}, _scores_text(reports["active"])
+
+
+def _spec(role: str, computation: Computation, *, key: str, label: str, split: str) -> BlockSpec:
+    return BlockSpec(
+        name=role, subject_key=key, label=label if role == computation.label_role else "", split=split
+    )
+
+
+def _local_settings(
+    computation: Computation, given: Mapping[str, object], data: Mapping[str, PartyData], seed: int
+) -> LocalSettings:
+    rows = max(party.table.rows for party in data.values())
+    wanted: dict[str, object] = {**dict.fromkeys(computation.row_bounds, rows), **given}
+    overlap = wanted.pop("minimum_overlap", LEAST_OVERLAP)
+    if not isinstance(overlap, int) or isinstance(overlap, bool):
+        raise ConfigError(f"minimum_overlap: expected int, came {overlap!r}")
+    return LocalSettings(
+        parameters=computation.parameters(wanted, overlap), public_seed=seed, minimum_overlap=overlap
+    )
 
 
 def _given(path: Path) -> dict[str, object]:

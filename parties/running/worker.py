@@ -18,6 +18,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from parties import catalog
+from parties.computation import Computation, Inputs, Resume
 from parties.control.socket import call
 from parties.home.private_files import make_private_folder, write_json, write_private
 from parties.links.connect import Connected, Connecting
@@ -129,7 +130,7 @@ class Worker:
         gate = self._tools.gate(self._request, self._spec.role, used)
         self._finish(drive(program, self._driver(gate, kinds)), gate)
 
-    def _check_papers(self) -> catalog.Computation:
+    def _check_papers(self) -> Computation:
         """The computation, when request, approvals and code here are those that were agreed on."""
         if digest(self._request) != self._spec.digest:
             raise RequestError("run.json holds another request than the one it was made for")
@@ -150,15 +151,17 @@ class Worker:
         return path.read_bytes()
 
     def _program(
-        self,
-        computation: catalog.Computation,
-        data: PartyData,
-        seed: seeds.PrivateSeed,
-        resume: catalog.Resume,
+        self, computation: Computation, data: PartyData, seed: seeds.PrivateSeed, resume: Resume
     ) -> Program[Outcome]:
-        program = computation.program(
-            self._spec.role, self._request, data, seed, self._progress.observe, resume
+        inputs = Inputs(
+            role=self._spec.role,
+            settings=self._request,
+            data=data,
+            seed=seed,
+            observe=self._progress.observe,
+            resume=resume,
         )
+        program = computation.program(inputs)
         catalog.one_thread()
         return program
 

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from parties import catalog
+from parties.computation import Computation
 from parties.running.runspec import RunSpec
 from protocols.errors import RequestError
 from protocols.gate import Gate, ReleaseKey
@@ -37,7 +38,7 @@ def make_gate(request: ComputationRequest, role: str, used: Mapping[ReleaseKey, 
 class Tools:
     """What a worker is made of; another one is only ever passed in by code in the same process, as tests do."""
 
-    find: Callable[[str, str], catalog.Computation] = catalog.find
+    find: Callable[[str, str], Computation] = catalog.find
     check_code: Callable[[ComputationRequest], None] = catalog.check_code
     open_data: Callable[[RunSpec, ComputationRequest], PartyData] = open_block
     gate: Callable[[ComputationRequest, str, Mapping[ReleaseKey, int]], Gate] = make_gate

@@ -51,6 +51,7 @@ def test_its_tick_comes_after_each_step():
     [
         ({"encoder": EncoderKind.MLP}, {}, "linear encoders"),
         ({"head_hidden": 3}, {}, "linear heads"),
+        ({"unique_active": 3}, {}, "equal widths"),
         ({"aligned_batch": 39}, {}, "all aligned rows"),
         ({"pseudo_weighting": "union"}, {}, "by share"),
         ({"class_balance": True}, {}, "no class weights"),

@@ -37,6 +37,7 @@ CODES = {
     "CodeDigestError": "code_digest",
     "DatasiteError": "datasite",
     "DataMissingError": "data_missing",
+    "ModelError": "model",
     "Stopped": "stopped",
     "CancelledRun": "cancelled",
     "RevokedRun": "revoked",

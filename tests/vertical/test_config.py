@@ -7,7 +7,7 @@ import json
 import pytest
 
 from protocols.errors import ConfigError
-from vertical.config import EncoderKind, FedCVTConfig, PseudoWeighting
+from vertical.config import EncoderKind, FedCVTConfig, PseudoWeighting, ViewShape
 
 
 def test_parameters_are_sorted_scalars_and_come_back_equal() -> None:
@@ -25,12 +25,19 @@ def test_a_text_choice_becomes_its_kind() -> None:
     assert FedCVTConfig(encoder="mlp").encoder is EncoderKind.MLP  # type: ignore[arg-type]
 
 
+def test_a_unique_width_of_zero_is_the_common_one() -> None:
+    config = FedCVTConfig(d=4, unique_active=7)
+    assert (config.active_view, config.passive_view) == (ViewShape(7, 4), ViewShape(4, 4))
+    assert (config.active_view.width, config.passive_view.width) == (11, 8)
+
+
 @pytest.mark.parametrize(
     ("changes", "text"),
     [
         ({"encoder": "forest"}, "encoder.*forest"),
         ({"schedule": ""}, "schedule"),
         ({"d": 0}, "d must lie.*0"),
+        ({"unique_passive": -1}, "unique_passive must lie.*-1"),
         ({"d": True}, "d: expected int, came True"),
         ({"d": 2.0}, "d: expected int, came 2.0"),
         ({"learning_rate": float("nan")}, "learning_rate.*nan"),

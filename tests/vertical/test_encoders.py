@@ -42,14 +42,23 @@ def test_initial_weights_fill_their_bound() -> None:
 
 
 def test_unique_and_common_encoders_differ() -> None:
-    out = view_encoder(MLP, 3, seeded(0))(torch.ones(2, 3))
+    out = view_encoder(MLP, MLP.active_view, 3, seeded(0))(torch.ones(2, 3))
     assert out.unique.shape == out.common.shape == (2, 4)
     assert not torch.allclose(out.unique, out.common)
 
 
+def test_widths_of_unique_and_common_come_from_the_partys_view() -> None:
+    config = FedCVTConfig(d=4, unique_passive=6)
+    out = view_encoder(config, config.passive_view, 3, seeded(0))(torch.ones(2, 3))
+    assert (out.unique.shape, out.common.shape) == ((2, 6), (2, 4))
+    back = Representation.split(out.joined(), 4)
+    assert torch.equal(back.unique, out.unique)
+    assert torch.equal(back.common, out.common)
+
+
 def run(seed: int) -> tuple[Tensor, Tensor]:
     generator = seeded(seed)
-    made = view_encoder(MLP, 3, generator)
+    made = view_encoder(MLP, MLP.active_view, 3, generator)
     out = made(torch.linspace(-1, 1, 12).reshape(4, 3), generator).joined()
     return out, torch.cat([parameter.flatten() for parameter in made.parameters()])
 
@@ -69,7 +78,7 @@ def test_global_random_state_is_left_alone() -> None:
 
 
 def test_without_generator_nothing_is_drawn() -> None:
-    made = view_encoder(MLP, 3, seeded(0))
+    made = view_encoder(MLP, MLP.active_view, 3, seeded(0))
     x = torch.ones(2, 3)
     assert torch.equal(made(x).joined(), made(x).joined())
     assert not torch.equal(made(x, seeded(1)).joined(), made(x, seeded(2)).joined())
@@ -95,12 +104,12 @@ def test_noise_has_the_stated_deviation() -> None:
 def test_representation_joins_splits_stacks_and_takes() -> None:
     view = Representation(torch.tensor([[1.0], [2.0]]), torch.tensor([[3.0], [4.0]]))
     assert view.joined().tolist() == [[1.0, 3.0], [2.0, 4.0]]
-    back = Representation.split(view.joined())
+    back = Representation.split(view.joined(), 1)
     assert torch.equal(back.unique, view.unique)
     assert torch.equal(back.common, view.common)
     assert Representation.stack([view, view.take(slice(1, 2))]).joined().tolist()[2] == [2.0, 4.0]
     assert view.take(torch.tensor([1, 0])).common.tolist() == [[4.0], [3.0]]
-    assert view.zeros().joined().tolist() == [[0.0, 0.0], [0.0, 0.0]]
+    assert view.zeros(3).joined().tolist() == [[0.0, 0.0]] * 3
 
 
 def test_detach_cuts_history() -> None:

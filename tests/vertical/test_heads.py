@@ -54,6 +54,15 @@ def test_linear_joint_head_is_an_affine_map_of_both_views() -> None:
     torch.testing.assert_close(heads.joint_logits(view(1), view(2)), both @ layer.weight.T + layer.bias)
 
 
+def test_views_of_different_widths() -> None:
+    config = FedCVTConfig(d=2, unique_active=5, unique_passive=1)
+    heads = Heads(config, 3, torch.Generator().manual_seed(0))
+    active = Representation(torch.ones(4, 5), torch.ones(4, 2))
+    passive = Representation(torch.ones(4, 1), torch.ones(4, 2))
+    assert [heads.active.layers[0].in_features, heads.passive.layers[0].in_features] == [7, 3]
+    assert heads(active, passive).joint.shape == (4, 3)
+
+
 def test_no_rows_give_no_logits() -> None:
     heads = Heads(FedCVTConfig(d=2), 3, torch.Generator().manual_seed(0))
     assert heads(view(1, rows=0), view(2, rows=0)).joint.shape == (0, 3)

@@ -75,6 +75,13 @@ def test_similarity_is_the_mean_squared_cosine() -> None:
     assert float(similarity(unique, common)) == pytest.approx(0.5)
 
 
+def test_similarity_of_two_widths_pads_the_smaller_with_zeros() -> None:
+    unique, common = random(4, 5), random(4, 3, seed=1)
+    padded = torch.nn.functional.pad(common, (0, 2))
+    torch.testing.assert_close(similarity(unique, common), similarity(unique, padded))
+    torch.testing.assert_close(similarity(common, unique), similarity(padded, unique))
+
+
 def test_similarity_ignores_lengths_and_survives_zero_rows() -> None:
     unique, common = random(4, 3), random(4, 3, seed=1)
     torch.testing.assert_close(similarity(unique * 7, common / 5), similarity(unique, common))

@@ -33,6 +33,7 @@ def trace_of(config, **sizes) -> Trace:
         {"memory_every": 1, "steps": 12},
         {"memory_every": 50},
         {"alone_batch": 0, "memory_pool": 0},
+        {"unique_active": 9, "unique_passive": 5},
         {"d": 11, "steps": 101, "baseline_steps": 11},
     ],
     ids=str,

@@ -34,9 +34,10 @@ class JointModel(torch.nn.Module):
     def __init__(self, config: FedCVTConfig, widths: tuple[int, int], classes: int) -> None:
         super().__init__()
         own = generator("active", "fedcvt weights")
-        self.active = view_encoder(config, widths[0], own)
+        self.active = view_encoder(config, config.active_view, widths[0], own)
         self.heads = Heads(config, classes, own)
-        self.passive = view_encoder(config, widths[1], generator("passive", "fedcvt weights"))
+        other = generator("passive", "fedcvt weights")
+        self.passive = view_encoder(config, config.passive_view, widths[1], other)
 
 
 class Joint:
@@ -134,10 +135,21 @@ def assert_equal_parameters(joint: Joint, left, right, *, tolerance: float | Non
         {"encoder": EncoderKind.MLP, "dropout": 0.3, "input_noise": 0.2, "head_hidden": 4},
         {"live_keys": False, "pseudo_passive": True, "label_smoothing": 0.1},
         {"fill": False},
+        {"unique_active": 5, "unique_passive": 2},
+        {"unique_active": 1, "unique_passive": 4, "fill": False},
         {"alone_batch": 0, "memory_pool": 0},
         {"aligned_batch": 100, "alone_batch": 100, "memory_pool": 100},
     ],
-    ids=["linear", "mlp", "plain keys", "no fill", "no alone rows", "everybody each step"],
+    ids=[
+        "linear",
+        "mlp",
+        "plain keys",
+        "no fill",
+        "other widths",
+        "other widths, no fill",
+        "no alone rows",
+        "everybody each step",
+    ],
 )
 def test_two_programs_give_the_joint_models_bits(changes):
     config = replace(SMALL, **changes)

@@ -67,7 +67,7 @@ def test_a_missing_view_is_filled_row_by_row():
 
 def test_both_views_need_no_memory():
     model, active, passive = predictor(), representation(4, 20), representation(4, 30)
-    bare = replace(model, memory=Memory.empty(SMALL.d))
+    bare = replace(model, memory=Memory.blank(SMALL, 0))
     expected = model.heads.joint_logits(active, passive)
     assert torch.equal(model.logits(active, passive), expected)
     assert torch.equal(bare.logits(active, passive), expected)
@@ -100,7 +100,7 @@ def test_somebody_without_any_view_cannot_be_predicted():
 
 
 def test_without_memory_a_fill_is_zero_and_finite():
-    model = replace(predictor(), memory=Memory.empty(SMALL.d))
+    model = replace(predictor(), memory=Memory.blank(SMALL, 0))
     known = representation(3, 60)
     zeros = Representation(torch.zeros(3, SMALL.d), torch.zeros(3, SMALL.d))
     assert torch.equal(model.logits(known, None), model.heads.joint_logits(known, zeros))

@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from vertical.config import FedCVTConfig
 from vertical.encoders import Representation
 from vertical.views import Memory, fill_active, fill_passive, with_live_rows
 
@@ -70,6 +71,22 @@ def test_active_fill_is_the_mirror(rows: list[int] | None) -> None:
         torch.testing.assert_close(got.common[i], common)
 
 
+def test_unique_widths_of_the_parties_may_differ() -> None:
+    """A fill matches in the width of the party that asks and copies in that of the other."""
+    m = replace(memory(), active_unique=random(ALIGNED, 5, seed=1), passive_unique=random(ALIGNED, 2, seed=2))
+    active = Representation(random(3, 5, seed=10), random(3, WIDTH, seed=11))
+    passive = Representation(random(3, 2, seed=12), random(3, WIDTH, seed=13))
+    filled_passive = fill_passive(active, m, temperature=0.8)
+    filled_active = fill_active(passive, m, temperature=0.8)
+    for i in range(3):
+        unique = slow(active.unique[i], m.active_unique, m.passive_unique, -1)
+        torch.testing.assert_close(filled_passive.unique[i], unique)
+        unique = slow(passive.unique[i], m.passive_unique, m.active_unique, -1)
+        torch.testing.assert_close(filled_active.unique[i], unique)
+    assert filled_passive.joined().shape == (3, 2 + WIDTH)
+    assert filled_active.joined().shape == (3, 5 + WIDTH)
+
+
 def test_own_row_has_no_say_in_its_fill() -> None:
     m, active = memory(), view(1, seed=10)
     rows = torch.tensor([1])
@@ -84,7 +101,7 @@ def test_own_row_has_no_say_in_its_fill() -> None:
 
 
 def test_empty_memory_fills_zero_both_ways_with_finite_gradients() -> None:
-    nobody = Memory.empty(WIDTH)
+    nobody = Memory.blank(FedCVTConfig(d=WIDTH), 0)
     source = random(2, WIDTH, seed=0).float().requires_grad_()
     for fill in (fill_active, fill_passive):
         filled = fill(Representation(source, source * 2), nobody, temperature=1.0)

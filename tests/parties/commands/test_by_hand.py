@@ -69,7 +69,7 @@ def _twin(folder: Path) -> dict[str, Outcome]:
     plan = read_plan(folder / "plan.toml")
     computation = catalog.CATALOG[plan.computation]
     settings = LocalSettings(
-        parameters=computation.parameters({**plan.parameters, "minimum_overlap": plan.minimum_overlap}),
+        parameters=computation.parameters(plan.parameters, plan.minimum_overlap),
         public_seed=plan.public_seed,
         minimum_overlap=plan.minimum_overlap,
     )

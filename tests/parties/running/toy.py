@@ -8,12 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from parties.catalog import Computation, Resume
+from parties.computation import Computation, Inputs, MockPeople, Resume
 from protocols.program import Checkpoint, Observe, Outcome, Program, Progress, Send, compute, receive
-from protocols.request import ComputationRequest, Release
-from protocols.seeds import PrivateSeed
+from protocols.request import Release
 from protocols.wire import Message, array, encode
-from vertical.table import PartyData
 
 WIDTH = 4
 
@@ -57,10 +55,6 @@ def manifest(steps: int) -> tuple[Release, ...]:
     )
 
 
-def settings(request: ComputationRequest) -> dict[str, object]:
-    return dict(request.parameters)
-
-
 def active(steps: int, pause: float, start: Resume, observe: Observe) -> Program[Outcome]:
     total = np.zeros(2, np.float32) if start is None else np.array(start["total"])
     for step in range(0 if start is None else int(start["at"]), steps):
@@ -93,18 +87,12 @@ def passive(steps: int, seed: bytes, start: Resume, observe: Observe, tampered: 
 
 
 def computation(tampered: str = "") -> Mapping[str, Computation]:
-    def program(
-        role: str,
-        request: ComputationRequest,
-        data: PartyData,
-        seed: PrivateSeed,
-        observe: Observe,
-        resume: Resume,
-    ) -> Program[Outcome]:
-        steps, pause = int(settings(request)["steps"]), float(settings(request)["pause"])
-        if role == "active":
-            return active(steps, pause, resume, observe)
-        return passive(steps, seed, resume, observe, tampered)
+    def program(inputs: Inputs) -> Program[Outcome]:
+        given = dict(inputs.settings.parameters)
+        steps, pause = int(given["steps"]), float(given["pause"])
+        if inputs.role == "active":
+            return active(steps, pause, inputs.resume, inputs.observe)
+        return passive(steps, inputs.seed, inputs.resume, inputs.observe, tampered)
 
     toy = Computation(
         name="toy.sums",
@@ -112,8 +100,9 @@ def computation(tampered: str = "") -> Mapping[str, Computation]:
         summary="sums",
         roles=("active", "passive"),
         analyst_receives=("a score",),
-        parameters=lambda given: tuple(sorted(given.items())),
+        parameters=lambda given, minimum_overlap: tuple(sorted(given.items())),
         manifest=lambda parameters, rows: manifest(int(dict(parameters)["steps"])),
+        mock_people=lambda parameters, rows: MockPeople(common=0),
         program=program,
         kinds=lambda: KINDS,
     )

@@ -1,0 +1,95 @@
+"""What a computation is to the parties: one record that holds everything in which two computations differ.
+
+The rooms of `parties` know a computation by this record alone; `parties.catalog` has the records there are.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from protocols.program import Observe, Outcome, Program
+from protocols.request import Release
+from protocols.seeds import PrivateSeed
+from protocols.wire import Message
+from vertical.table import PartyData, Split
+
+Parameters: TypeAlias = tuple[tuple[str, str | int | float | bool], ...]
+Arrays: TypeAlias = Mapping[str, NDArray[np.generic]]
+Resume: TypeAlias = Arrays | None
+"""The state of a checkpoint that a program goes on from, or None: from the beginning."""
+
+
+class Settings(Protocol):
+    """What a program needs of a request; a ComputationRequest has it, and so has a run without one (`simulate`)."""
+
+    @property
+    def parameters(self) -> Parameters:
+        """Every setting of the computation, sorted by name."""
+
+    @property
+    def public_seed(self) -> int:
+        """Seed of the order of rows."""
+
+    @property
+    def minimum_overlap(self) -> int:
+        """Smallest number of aligned training people."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Inputs:
+    """All that a role's program is made from.
+
+    `model` is this party's part of the trained model that the request names: None unless the computation needs one.
+    """
+
+    role: str
+    settings: Settings
+    data: PartyData
+    seed: PrivateSeed
+    observe: Observe
+    resume: Resume = None
+    model: Arrays | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MockPeople:
+    """Whom a rehearsal invents so that every bound of the manifest is reached.
+
+    `common` people are in all blocks: the first `train` of them training people, then `test` test people, the rest for
+    validation. Everybody else is in the split `alone`.
+    """
+
+    common: int
+    train: int = 0
+    test: int = 0
+    alone: Split = Split.TRAIN
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Computation:
+    """One entry of the catalog.
+
+    `analyst_receives` is what a run releases, in words for the review. `label_role` is the only role whose labels are
+    opened, "" for none. `row_bounds` names the parameters that bound the manifest's numbers of rows.
+
+    `parameters(given, minimum_overlap)` completes and checks settings (ConfigError); `manifest` derives the release
+    manifest from complete parameters and the published rows of each role's block, and `mock_people` whom a rehearsal
+    of it needs, from the same; `program` makes a role's program, which runs until its Outcome; `kinds` are all messages
+    that its worker decodes.
+    """
+
+    name: str
+    version: str
+    summary: str
+    roles: tuple[str, ...]
+    analyst_receives: tuple[str, ...]
+    parameters: Callable[[Mapping[str, object], int], Parameters]
+    manifest: Callable[[Parameters, Mapping[str, int]], tuple[Release, ...]]
+    mock_people: Callable[[Parameters, Mapping[str, int]], MockPeople]
+    program: Callable[[Inputs], Program[Outcome]]
+    kinds: Callable[[], tuple[type[Message], ...]]
+    label_role: str = ""
+    row_bounds: tuple[str, ...] = ()

@@ -1,0 +1,52 @@
+"""Folds of training rows: which are held out, by position alone, never by label or feature.
+
+All folds hold out equally many rows, so that every training of a search sends messages of the same size; a rest that
+doesn't divide is held out by none. n rows, K folds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from protocols.seeds import PrivateSeed, derive, public_order
+from vertical.table import Rows
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Fold:
+    """Positions in a group, ascending: `kept` for training, `held` (m,) for validation. Together all of them."""
+
+    kept: Rows
+    held: Rows
+
+
+def fold_count(rows: int, wanted: int) -> int:
+    """How many of the `wanted` folds there are: no more than rows, and 0 where one person would be all there is."""
+    return min(wanted, rows) if rows >= 2 else 0
+
+
+def kept_rows(rows: int, wanted: int) -> int:
+    """Rows that each fold leaves for training: `rows` without folds."""
+    folds = fold_count(rows, wanted)
+    return rows - rows // folds if folds else rows
+
+
+def aligned_folds(public_seed: int, rows: int, wanted: int) -> tuple[Fold, ...]:
+    """The folds of the aligned training rows, which both parties derive alike from the public seed."""
+    return _folds(public_seed, "aligned folds", rows, fold_count(rows, wanted))
+
+
+def own_folds(seed: PrivateSeed, rows: int, folds: int) -> tuple[Fold, ...]:
+    """`folds` folds of a party's own rows, in an order that nobody else knows; with fewer rows none is held out."""
+    return _folds(derive(seed, "own folds"), "own folds", rows, folds)
+
+
+def _folds(seed: int, group: str, rows: int, folds: int) -> tuple[Fold, ...]:
+    everyone, size = np.arange(rows, dtype=np.int64), rows // folds if folds else 0
+    if size == 0:
+        return tuple(Fold(everyone, everyone[:0]) for _ in range(folds))
+    # One epoch of batches of a fold's size: no row comes twice.
+    held = [np.sort(public_order(seed, group, rows, size, fold)) for fold in range(folds)]
+    return tuple(Fold(np.setdiff1d(everyone, part), part) for part in held)

@@ -1,0 +1,214 @@
+"""What each party keeps of a trained FedCVT model: enough to predict after a restart, as arrays by dotted name.
+
+Nothing is pickled: texts (settings, rules, class names) are UTF-8 arrays. The passive party's part is its rules and its
+encoders; the active party's its rules, encoders, heads, class names and the *memory*, which holds the other party's
+representations: predicting with a view missing needs it. It can be deleted by itself (`without_memory`); predictions
+for people with both views go on.
+
+Shapes: m people, w width of what the passive party shows, k classes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import TypeAlias
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from protocols.errors import FedaccordError, ModelError
+from vertical.active_side import ActiveModel
+from vertical.config import FedCVTConfig
+from vertical.encoders import Representation, ViewEncoder, view_encoder
+from vertical.messages import FEDCVT
+from vertical.predict import Predictor, Situation
+from vertical.preprocess import Preprocessor
+from vertical.table import Table
+from vertical.training import Run, as_text, load_parameters, parameters, received, silent, to_array
+from vertical.views import Memory
+
+Arrays: TypeAlias = Mapping[str, NDArray[np.generic]]
+
+MEMORY = f"{FEDCVT.name}.memory."
+"""Names of the memory's arrays begin with this."""
+_ENCODER = f"{FEDCVT.name}.encoder"
+_CONFIG, _RULES, _CLASSES, _TAG = "config", "preprocessing", "classes", "alignment_tag"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Prediction:
+    """Probabilities float32 (m, k) of people in one situation, and the weight of each expert in them."""
+
+    situation: Situation
+    probabilities: NDArray[np.float32]
+    weights: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class PassivePart:
+    """The passive party's part; `tag` names the alignment of its training, the same at both parties."""
+
+    config: FedCVTConfig
+    rules: Preprocessor
+    encoder: ViewEncoder
+    tag: str
+
+    @torch.no_grad()
+    def show(self, table: Table) -> NDArray[np.float32]:
+        """What the active party gets of these people for a prediction, (m, w): their views, in evaluation form."""
+        return to_array(self.encoder(torch.tensor(self.rules.transform(table))).joined())
+
+    def pack(self) -> dict[str, NDArray[np.generic]]:
+        """The part as arrays by dotted name."""
+        return {**_pack_texts(self), **parameters(_ENCODER, self.encoder)}
+
+    @classmethod
+    def unpack(cls, arrays: Arrays) -> PassivePart:
+        """The part in a run's arrays. Raises ModelError naming what is missing or damaged."""
+        config, rules = _unpack_config(arrays), _unpack_rules(arrays)
+        encoder = view_encoder(config, config.passive_view, len(rules.features), torch.Generator())
+        load_parameters(_ENCODER, encoder, arrays)
+        return cls(config=config, rules=rules, encoder=encoder, tag=_text(arrays, _TAG))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ActivePart:
+    """The active party's part; `memory` None once it was deleted."""
+
+    config: FedCVTConfig
+    rules: Preprocessor
+    model: ActiveModel
+    memory: Memory | None
+    classes: tuple[str, ...]
+    tag: str
+
+    @torch.no_grad()
+    def views(self, table: Table) -> Representation:
+        """This party's views of its own people (m rows), in evaluation form."""
+        views: Representation = self.model.encoder(torch.tensor(self.rules.transform(table)))
+        return views
+
+    def shown(self, came: NDArray[np.float32], what: str) -> Representation:
+        """The passive party's views in (m, w) of `PassivePart.show`; ProtocolError if it can't be that."""
+        width = self.config.passive_view.width
+        return Representation.split(received(came, (len(came), width), what), self.config.d)
+
+    def predict(self, active: Representation | None, passive: Representation | None) -> Prediction:
+        """Probabilities for people of whom one or both views are known (m rows each).
+
+        Raises ModelError when a view is missing and the memory was deleted; ConfigError when both are missing.
+        """
+        logits = self.predictor(filling=active is None or passive is None).logits(active, passive)
+        return Prediction(
+            situation=situation_of(active, passive),
+            probabilities=to_array(torch.softmax(logits, dim=1)),
+            weights={"joint": 1.0},
+        )
+
+    def predictor(self, *, filling: bool) -> Predictor:
+        """Heads and memory; ModelError when views shall be filled and the memory was deleted."""
+        memory = self.memory
+        if memory is None:
+            if filling:
+                raise ModelError(
+                    "a missing view can't be filled: the model's memory of the other party was deleted",
+                    remedy="predict for people with both views, or train again",
+                )
+            memory = Memory.blank(self.config, 0)
+        return Predictor(config=self.config, heads=self.model.heads, memory=memory)
+
+    def pack(self) -> dict[str, NDArray[np.generic]]:
+        """The part as arrays by dotted name."""
+        packed = {**_pack_texts(self), **parameters(FEDCVT.name, self.model)}
+        packed[_CLASSES] = as_text(json.dumps(self.classes))
+        if self.memory is not None:
+            packed |= {
+                MEMORY + field.name: getattr(self.memory, field.name).numpy() for field in fields(Memory)
+            }
+        return packed
+
+    @classmethod
+    def unpack(cls, arrays: Arrays) -> ActivePart:
+        """The part in a run's arrays. Raises ModelError naming what is missing or damaged."""
+        config, rules = _unpack_config(arrays), _unpack_rules(arrays)
+        classes = _unpack_classes(arrays)
+        model = ActiveModel(Run(config, 0, bytes(32), silent), FEDCVT.name, len(rules.features), len(classes))
+        load_parameters(FEDCVT.name, model, arrays)
+        return cls(
+            config=config,
+            rules=rules,
+            model=model,
+            memory=_unpack_memory(arrays),
+            classes=classes,
+            tag=_text(arrays, _TAG),
+        )
+
+
+def situation_of(active: object | None, passive: object | None) -> Situation:
+    """Which situation it is, when a party's view is None where it is missing."""
+    if active is None:
+        return Situation.PASSIVE_ONLY
+    return Situation.ACTIVE_ONLY if passive is None else Situation.BOTH
+
+
+def without_memory(arrays: Arrays) -> dict[str, NDArray[np.generic]]:
+    """A run's arrays without the memory of the other party's representations."""
+    return {name: array for name, array in arrays.items() if not name.startswith(MEMORY)}
+
+
+def _pack_texts(part: PassivePart | ActivePart) -> dict[str, NDArray[np.generic]]:
+    return {
+        _CONFIG: as_text(json.dumps(dict(part.config.to_parameters()), sort_keys=True)),
+        _RULES: as_text(part.rules.to_text()),
+        _TAG: as_text(part.tag),
+    }
+
+
+def _unpack_memory(arrays: Arrays) -> Memory | None:
+    """The memory; None when all of it was deleted, ModelError when only a part is there."""
+    names = [field.name for field in fields(Memory)]
+    there = [name for name in names if MEMORY + name in arrays]
+    if not there:
+        return None
+    if there != names:
+        raise ModelError(f"model part: of the memory only {', '.join(there)} is there")
+    return Memory(**{name: torch.tensor(arrays[MEMORY + name]) for name in names})
+
+
+def _unpack_config(arrays: Arrays) -> FedCVTConfig:
+    given = _json(arrays, _CONFIG)
+    try:
+        return FedCVTConfig.from_parameters(given.items() if isinstance(given, dict) else ())
+    except FedaccordError as error:
+        raise ModelError(f"model part: its settings can't be read: {error}") from error
+
+
+def _unpack_classes(arrays: Arrays) -> tuple[str, ...]:
+    given = _json(arrays, _CLASSES)
+    if not isinstance(given, list) or len(given) < 2 or not all(isinstance(name, str) for name in given):
+        raise ModelError(f"model part: {_CLASSES} aren't the names of two classes or more")
+    return tuple(given)
+
+
+def _unpack_rules(arrays: Arrays) -> Preprocessor:
+    text = _text(arrays, _RULES)
+    try:
+        return Preprocessor.from_text(text)
+    except (TypeError, ValueError, KeyError, FedaccordError) as error:
+        raise ModelError("model part: its preprocessing rules can't be read") from error
+
+
+def _json(arrays: Arrays, name: str) -> object:
+    try:
+        return json.loads(_text(arrays, name))
+    except ValueError as error:
+        raise ModelError(f"model part: {name} can't be read") from error
+
+
+def _text(arrays: Arrays, name: str) -> str:
+    if name not in arrays:
+        raise ModelError(f"model part: {name} is missing")
+    return arrays[name].tobytes().decode()
