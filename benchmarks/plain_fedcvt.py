@@ -30,8 +30,8 @@ from vertical.config import EncoderKind, FedCVTConfig, PseudoWeighting
 from vertical.encoders import view_encoder
 from vertical.fedcvt import learning_rate, pseudo_weight
 from vertical.heads import Heads
-from vertical.preprocess import fit
-from vertical.table import PartyData, Rows
+from vertical.preprocess import Preprocessor
+from vertical.table import PartyData
 
 Tick = Callable[[int, float], None]
 Artifacts = Mapping[str, NDArray[np.generic]]
@@ -56,8 +56,8 @@ class Joined:
         own, other = artifacts["active"], artifacts["passive"]
         assert active.labels is not None
         features = [
-            *_scaled(active, own["rows.aligned_train"], own["rows.active_only"]),
-            *_scaled(passive, other["rows.aligned_train"], other["rows.passive_only"]),
+            *_scaled(active, own, "rows.active_only"),
+            *_scaled(passive, other, "rows.passive_only"),
         ]
         return cls(
             active_aligned=features[0],
@@ -70,9 +70,11 @@ class Joined:
         )
 
 
-def _scaled(party: PartyData, aligned: Rows, alone: Rows) -> tuple[Tensor, Tensor]:
-    rules = fit(party.table, np.concatenate([aligned, alone]))
-    return tuple(torch.tensor(rules.transform(party.table.take(rows))) for rows in (aligned, alone))
+def _scaled(party: PartyData, kept: Artifacts, alone: str) -> list[Tensor]:
+    """Features of a party's aligned and alone rows by its own rules."""
+    rules = Preprocessor.from_text(kept["preprocessing"].tobytes().decode())
+    groups = (kept[name].astype(np.int64) for name in ("rows.aligned_train", alone))
+    return [torch.tensor(rules.transform(party.table.take(rows))) for rows in groups]
 
 
 def silent(step: int, loss: float) -> None:

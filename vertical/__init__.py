@@ -16,6 +16,8 @@ _HOME = {
     "Preprocessor": "preprocess",
     "FedCVTConfig": "config",
     "EncoderKind": "config",
+    "Normalisation": "config",
+    "Scaling": "config",
     "PseudoWeighting": "config",
     "Schedule": "config",
     "attend": "attention",

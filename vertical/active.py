@@ -90,7 +90,7 @@ def train_and_evaluate(
 ) -> Program[Outcome]:
     """The run from message 3 on, for groups that are known already."""
     config = run.config
-    features, labels = Features.of(data, groups), _labels(data, groups)
+    features, labels = Features.of(data, groups, config.scaling, config.active_view), _labels(data, groups)
 
     side = ActiveSide.start(run, FEDCVT.name, features, labels)
     losses, pseudo = yield from _train(FEDCVT, side, groups, resume)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, fields, replace
 from enum import StrEnum
@@ -14,10 +15,28 @@ Scalar = str | int | float | bool
 
 
 class EncoderKind(StrEnum):
-    """Shape of the four encoders."""
+    """Shape of the four encoders; CNN is an MLP at a party whose columns aren't an image."""
 
     LINEAR = "linear"
     MLP = "mlp"
+    CNN = "cnn"
+
+
+class Normalisation(StrEnum):
+    """What follows each hidden layer of the encoders: nothing, batch or layer normalisation."""
+
+    NONE = "none"
+    BATCH = "batch"
+    LAYER = "layer"
+
+
+class Scaling(StrEnum):
+    """How numbers are scaled before an encoder reads them; `vertical.numeric_rule` says what each does."""
+
+    AUTO = "auto"
+    STANDARD = "standard"
+    ROBUST = "robust"
+    QUANTILE = "quantile"
 
 
 class PseudoWeighting(StrEnum):
@@ -40,10 +59,14 @@ class Schedule(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ViewShape:
-    """Widths of one party's view: of its unique representation and of its common one."""
+    """Widths of one party's view: of its unique representation and of its common one.
+
+    image: height and width of the image that its columns are, row by row; None if they are none.
+    """
 
     unique: int
     common: int
+    image: tuple[int, int] | None = None
 
     @property
     def width(self) -> int:
@@ -56,8 +79,10 @@ class FedCVTConfig:
     """Settings of one FedCVT run; validated, the bad value stands in the ConfigError.
 
     Views: `encoder` kind, `d` width of the common representation, which both parties share, `unique_active` and
-    `unique_passive` width of each party's unique one (0: `d` too), `hidden` width of an MLP, `head_hidden` width of
-    a hidden layer in the heads (0: linear heads).
+    `unique_passive` width of each party's unique one (0: `d` too), `hidden` width of an MLP, `channels` of a CNN,
+    `image_active` and `image_passive` "HxW" where a party's columns are the pixels of an image, row by row ("": no
+    image), `normalisation` after hidden layers, `head_hidden` width of a hidden layer in the heads (0: linear heads).
+    Input: `scaling` of numeric columns.
     Optimiser (AdamW at both parties): `steps`, `learning_rate`, `schedule`, `weight_decay`.
     Regularisation: `dropout` in the encoders, `input_noise` (standard deviation on scaled features),
     `label_smoothing` (share given to the uniform distribution), `class_balance` (loss weights by class).
@@ -84,7 +109,12 @@ class FedCVTConfig:
     unique_active: int = 0
     unique_passive: int = 0
     hidden: int = 64
+    channels: int = 16
+    image_active: str = ""
+    image_passive: str = ""
+    normalisation: Normalisation = Normalisation.NONE
     head_hidden: int = 0
+    scaling: Scaling = Scaling.AUTO
     steps: int = 400
     learning_rate: float = 0.01
     schedule: Schedule = Schedule.COSINE
@@ -143,6 +173,9 @@ class FedCVTConfig:
         candidate_names(self.candidates)
         if self.folds == 1:
             raise ConfigError("folds must be 0 (no search) or at least 2, came 1")
+        images = [_image(name, getattr(self, name)) for name in ("image_active", "image_passive")]
+        if self.encoder == EncoderKind.CNN and images == [None, None]:
+            raise ConfigError('encoder cnn needs image_active or image_passive, "HxW"; both are ""')
         if not self.temperature > 0:
             raise ConfigError(f"temperature must be above 0, came {self.temperature!r}")
         if self.minimum_overlap > self.max_aligned_train:
@@ -153,12 +186,14 @@ class FedCVTConfig:
     @property
     def active_view(self) -> ViewShape:
         """Shape of the active party's view."""
-        return ViewShape(self.unique_active or self.d, self.d)
+        image = _image("image_active", self.image_active)
+        return ViewShape(self.unique_active or self.d, self.d, image)
 
     @property
     def passive_view(self) -> ViewShape:
         """Shape of the passive party's view."""
-        return ViewShape(self.unique_passive or self.d, self.d)
+        image = _image("image_passive", self.image_passive)
+        return ViewShape(self.unique_passive or self.d, self.d, image)
 
     @property
     def thresholds(self) -> tuple[float, float, float]:
@@ -214,8 +249,21 @@ def _choose(name: str, kind: type[StrEnum], value: object) -> StrEnum:
         raise ConfigError(f"{name} must be one of {', '.join(kind)}, came {value!r}") from None
 
 
+def _image(name: str, size: str) -> tuple[int, int] | None:
+    """Height and width from "HxW", None from ""."""
+    if size == "":
+        return None
+    found = _IMAGE_SIZE.fullmatch(size)
+    if found is None:
+        raise ConfigError(f'{name} must be "HxW" with height and width from 1 to 9999, or "", came {size!r}')
+    return int(found[1]), int(found[2])
+
+
+_IMAGE_SIZE = re.compile("([1-9][0-9]{0,3})x([1-9][0-9]{0,3})")
 _CHOICES: dict[str, type[StrEnum]] = {
     "encoder": EncoderKind,
+    "normalisation": Normalisation,
+    "scaling": Scaling,
     "schedule": Schedule,
     "pseudo_weighting": PseudoWeighting,
 }
@@ -225,6 +273,7 @@ _RANGES: dict[str, tuple[float, float]] = {
     "unique_active": (0, 4096),
     "unique_passive": (0, 4096),
     "hidden": (1, 65536),
+    "channels": (1, 1024),
     "head_hidden": (0, 65536),
     "steps": (1, _LARGE),
     "learning_rate": (1e-9, 10.0),

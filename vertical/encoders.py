@@ -7,15 +7,17 @@ an explicit generator, so a party's private seed decides them all.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import cast
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
-from vertical.config import EncoderKind, FedCVTConfig, ViewShape
+from vertical.config import EncoderKind, FedCVTConfig, Normalisation, ViewShape
+from vertical.layers import add_noise, convolution, drop, linear, normalisation
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -61,63 +63,74 @@ class Representation:
         return Representation(self.unique.detach(), self.common.detach())
 
 
-def linear(inputs: int, outputs: int, generator: torch.Generator) -> nn.Linear:
-    """A linear layer, weights and bias uniform in +-1/sqrt(inputs) as torch's own, drawn from `generator`."""
-    layer = nn.Linear(inputs, outputs, device="meta")  # no storage: torch's own draw doesn't happen
-    layer = layer.to_empty(device="cpu")
-    bound = 1.0 / math.sqrt(max(inputs, 1))
-    with torch.no_grad():
-        layer.weight.uniform_(-bound, bound, generator=generator)
-        layer.bias.uniform_(-bound, bound, generator=generator)
-    return layer
-
-
-def drop(values: Tensor, rate: float, generator: torch.Generator | None) -> Tensor:
-    """Inverted dropout, its mask drawn from `generator`; nothing is done when that is None or the rate 0."""
-    if generator is None or rate == 0.0:
-        return values
-    kept = torch.rand(values.shape, generator=generator, dtype=values.dtype).to(values.device) >= rate
-    return values * kept / (1.0 - rate)
-
-
-def add_noise(values: Tensor, deviation: float, generator: torch.Generator | None) -> Tensor:
-    """Values plus Gaussian noise from `generator`; nothing is done when that is None or the deviation 0."""
-    if generator is None or deviation == 0.0:
-        return values
-    noise = torch.randn(values.shape, generator=generator, dtype=values.dtype).to(values.device)
-    return values + deviation * noise
-
-
 class Encoder(nn.Module):
-    """Linear layers with ReLU and dropout between them: (n, first width) -> (n, last width)."""
+    """Linear layers, between them normalisation, ReLU and dropout: (n, first width) -> (n, last width)."""
 
-    def __init__(self, widths: Sequence[int], dropout: float, generator: torch.Generator) -> None:
+    def __init__(
+        self,
+        widths: Sequence[int],
+        dropout: float,
+        generator: torch.Generator,
+        kind: Normalisation = Normalisation.NONE,
+    ) -> None:
         super().__init__()
         pairs = pairwise(widths)
         self.layers = nn.ModuleList(linear(inputs, outputs, generator) for inputs, outputs in pairs)
+        self.norms = nn.ModuleList(normalisation(kind, width) for width in widths[1:-1])
         self.dropout = dropout
 
     def forward(self, features: Tensor, generator: torch.Generator | None = None) -> Tensor:
         """Output of the last layer; training form with a generator, evaluation without."""
-        for index, layer in enumerate(self.layers):
-            if index:
-                features = drop(torch.relu(features), self.dropout, generator)
-            features = layer(features)
-        return features
+        for norm, layer in zip(self.norms, self.layers, strict=False):  # the last layer has no norm
+            hidden = norm(layer(features), generator is not None)
+            features = drop(torch.relu(hidden), self.dropout, generator)
+        return cast(Tensor, self.layers[-1](features))
+
+
+class ImageEncoder(nn.Module):
+    """A small convolutional network for images of height h and width w, row by row: (n, h w) -> (n, last width).
+
+    Twice: 3x3 convolution, normalisation, ReLU and the maximum over 2x2 pixels, the second time with twice the
+    channels. Then dropout and a linear layer.
+    """
+
+    def __init__(
+        self, image: tuple[int, int], width: int, config: FedCVTConfig, generator: torch.Generator
+    ) -> None:
+        super().__init__()
+        self.image, self.dropout = image, config.dropout
+        channels = (1, config.channels, 2 * config.channels)
+        self.layers = nn.ModuleList(convolution(*pair, generator) for pair in pairwise(channels))
+        self.norms = nn.ModuleList(normalisation(config.normalisation, count) for count in channels[1:])
+        height, across = (-(-side // 4) for side in image)
+        self.last = linear(channels[-1] * height * across, width, generator)
+
+    def forward(self, features: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        """Representation of pixels (n, h w); training form with a generator, evaluation without."""
+        maps = features.reshape(-1, 1, *self.image)  # (n, 1, h, w)
+        for norm, layer in zip(self.norms, self.layers, strict=True):
+            hidden = torch.relu(norm(layer(maps), generator is not None))
+            maps = functional.max_pool2d(hidden, 2, ceil_mode=True)
+        return cast(Tensor, self.last(drop(maps.flatten(1), self.dropout, generator)))
 
 
 def encoder(
-    kind: EncoderKind, inputs: int, width: int, *, hidden: int, dropout: float, generator: torch.Generator
-) -> Encoder:
-    """A fresh encoder from `inputs` features to `width`; `hidden` and `dropout` matter to the MLP only."""
-    widths = (inputs, width) if kind == EncoderKind.LINEAR else (inputs, hidden, width)
-    return Encoder(widths, dropout, generator)
+    config: FedCVTConfig, inputs: int, width: int, image: tuple[int, int] | None, generator: torch.Generator
+) -> nn.Module:
+    """A fresh encoder of the settings' kind from `inputs` features to `width`; they are the pixels of `image`, if any.
+
+    A CNN becomes an MLP where there is no image.
+    """
+    if config.encoder == EncoderKind.CNN and image is not None:
+        return ImageEncoder(image, width, config, generator)
+    widths = (inputs, width) if config.encoder == EncoderKind.LINEAR else (inputs, config.hidden, width)
+    return Encoder(widths, config.dropout, generator, config.normalisation)
 
 
 class ViewEncoder(nn.Module):
     """Both encoders of one party; they read the same (noisy) input."""
 
-    def __init__(self, unique: Encoder, common: Encoder, input_noise: float) -> None:
+    def __init__(self, unique: nn.Module, common: nn.Module, input_noise: float) -> None:
         super().__init__()
         self.unique = unique
         self.common = common
@@ -148,14 +161,6 @@ def view_encoder(
     Initial weights come from the party's private `generator`: unique first, then common.
     """
     unique, common = (
-        encoder(
-            config.encoder,
-            inputs,
-            width,
-            hidden=config.hidden,
-            dropout=config.dropout,
-            generator=generator,
-        )
-        for width in (shape.unique, shape.common)
+        encoder(config, inputs, width, shape.image, generator) for width in (shape.unique, shape.common)
     )
     return ViewEncoder(unique, common, config.input_noise)

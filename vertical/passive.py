@@ -64,7 +64,7 @@ def train_and_evaluate(
 ) -> Program[Outcome]:
     """The run after the alignment, for groups that are known already."""
     config = run.config
-    features = Features.of(data, groups)
+    features = Features.of(data, groups, config.scaling, config.passive_view)
 
     encoder = yield from _train(FEDCVT, run, groups, features, resume)
     yield Send(ACTIVE, _memory(run, encoder, features, config.steps))

@@ -1,12 +1,12 @@
 """What both sides of a training loop share: randomness, checks of arrays from the peer, checkpoints.
 
-Checkpoints hold everything that a side needs to go on at the same bits: groups, parameters, moments of AdamW. Noise and
-dropout of a step come from a generator of that step alone, so there is no generator state to keep.
+Checkpoints hold everything that a side needs to go on at the same bits: groups, parameters, running statistics, moments
+of AdamW. Noise and dropout of a step come from a generator of that step alone, so there is no generator state to keep.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from protocols.errors import ModelError, ProtocolError
 from protocols.program import Observe, Progress
 from protocols.seeds import PrivateSeed, derive, public_order
-from vertical.config import FedCVTConfig
+from vertical.config import FedCVTConfig, Scaling, ViewShape
 from vertical.groups import Groups
 from vertical.preprocess import Preprocessor, fit
 from vertical.table import PartyData, Rows
@@ -64,9 +64,9 @@ class Features:
     rules: Preprocessor
 
     @classmethod
-    def of(cls, data: PartyData, groups: Groups) -> Features:
+    def of(cls, data: PartyData, groups: Groups, scaling: Scaling, shape: ViewShape) -> Features:
         """Features of the groups; the rules are fitted on the party's own training rows."""
-        rules = fit(data.table, groups.training())
+        rules = fit(data.table, groups.training(), scaling, shape.image)
 
         def transform(rows: Rows) -> Tensor:
             return torch.tensor(rules.transform(data.table.take(rows)))
@@ -139,8 +139,14 @@ def to_array(tensor: Tensor) -> NDArray[np.float32]:
 
 
 def parameters(prefix: str, module: nn.Module) -> dict[str, NDArray[np.generic]]:
-    """Copies of a module's parameters by dotted name under `prefix`."""
-    return {f"{prefix}.{name}": to_array(value).copy() for name, value in module.named_parameters()}
+    """Copies of a module's parameters and running statistics by dotted name under `prefix`."""
+    return {f"{prefix}.{name}": to_array(value).copy() for name, value in _tensors(module)}
+
+
+def _tensors(module: nn.Module) -> Iterator[tuple[str, Tensor]]:
+    """Everything that a trained module holds: parameters, and the buffers of batch normalisation."""
+    yield from module.named_parameters()
+    yield from module.named_buffers()
 
 
 def load_parameters(prefix: str, module: nn.Module, state: State) -> None:
@@ -155,7 +161,7 @@ def load_parameters(prefix: str, module: nn.Module, state: State) -> None:
 
 
 def pack_training(module: nn.Module, optimiser: torch.optim.Optimizer) -> dict[str, NDArray[np.generic]]:
-    """Parameters and moments of a module and its AdamW."""
+    """Parameters, running statistics and moments of a module and its AdamW."""
     state = parameters("parameter", module)
     for name, parameter in module.named_parameters():
         for moment in _MOMENTS:
@@ -165,9 +171,10 @@ def pack_training(module: nn.Module, optimiser: torch.optim.Optimizer) -> dict[s
 
 def restore_training(module: nn.Module, optimiser: torch.optim.Optimizer, state: State) -> None:
     """Sets what `pack_training` stored, in place."""
-    for name, parameter in module.named_parameters():
+    for name, tensor in _tensors(module):
         with torch.no_grad():
-            parameter.copy_(torch.tensor(state[f"parameter.{name}"]))
+            tensor.copy_(torch.tensor(state[f"parameter.{name}"]))
+    for name, parameter in module.named_parameters():
         optimiser.state[parameter] = {moment: torch.tensor(state[f"{moment}.{name}"]) for moment in _MOMENTS}
 
 

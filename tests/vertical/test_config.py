@@ -31,11 +31,23 @@ def test_a_unique_width_of_zero_is_the_common_one() -> None:
     assert (config.active_view.width, config.passive_view.width) == (11, 8)
 
 
+def test_an_image_size_becomes_height_and_width() -> None:
+    config = FedCVTConfig(encoder=EncoderKind.CNN, image_passive="28x14")
+    assert config.passive_view.image == (28, 14)
+    assert config.active_view.image is None
+
+
 @pytest.mark.parametrize(
     ("changes", "text"),
     [
         ({"encoder": "forest"}, "encoder.*forest"),
         ({"schedule": ""}, "schedule"),
+        ({"encoder": "cnn"}, "cnn needs image_active or image_passive"),
+        ({"image_active": "8 x 4"}, "image_active must be.*8 x 4"),
+        ({"image_passive": "0x4"}, "image_passive must be.*0x4"),
+        ({"image_passive": "8"}, "image_passive must be"),
+        ({"normalisation": "group"}, "normalisation must be one of none, batch, layer"),
+        ({"scaling": "minmax"}, "scaling must be one of auto"),
         ({"d": 0}, "d must lie.*0"),
         ({"unique_passive": -1}, "unique_passive must lie.*-1"),
         ({"d": True}, "d: expected int, came True"),

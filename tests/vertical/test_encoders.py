@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from itertools import product
+
 import pytest
 import torch
 from torch import Tensor
 
-from vertical.config import EncoderKind, FedCVTConfig
-from vertical.encoders import Representation, add_noise, drop, encoder, linear, view_encoder
+from vertical.config import EncoderKind, FedCVTConfig, Normalisation
+from vertical.encoders import Encoder, ImageEncoder, Representation, encoder, view_encoder
 
 MLP = FedCVTConfig(encoder=EncoderKind.MLP, d=4, hidden=8, dropout=0.5, input_noise=0.3)
+CNN = replace(MLP, encoder=EncoderKind.CNN, channels=3, image_active="4x5")
 
 
 def seeded(seed: int) -> torch.Generator:
@@ -17,28 +21,86 @@ def seeded(seed: int) -> torch.Generator:
 
 
 def test_linear_encoder_is_one_affine_map() -> None:
-    made = encoder(EncoderKind.LINEAR, 3, 2, hidden=9, dropout=0.9, generator=seeded(0))
+    made = encoder(FedCVTConfig(dropout=0.9), 3, 2, None, seeded(0))
+    assert isinstance(made, Encoder)
     (layer,) = made.layers
     assert isinstance(layer, torch.nn.Linear)
     x = torch.tensor([[1.0, -2.0, 0.5]])
     torch.testing.assert_close(made(x, seeded(1)), x @ layer.weight.T + layer.bias)
 
 
-def test_mlp_encoder_is_linear_relu_linear() -> None:
-    made = encoder(EncoderKind.MLP, 3, 2, hidden=5, dropout=0.0, generator=seeded(0))
+@pytest.mark.parametrize("kind", Normalisation)
+def test_mlp_encoder_is_linear_normalisation_relu_linear(kind: Normalisation) -> None:
+    made = encoder(replace(MLP, dropout=0.0, normalisation=kind), 3, 2, None, seeded(0))
+    assert isinstance(made, Encoder)
     first, second = made.layers
     assert isinstance(first, torch.nn.Linear)
     assert isinstance(second, torch.nn.Linear)
-    x = torch.tensor([[1.0, -2.0, 0.5]])
-    hidden = (x @ first.weight.T + first.bias).clamp(min=0)
-    torch.testing.assert_close(made(x), hidden @ second.weight.T + second.bias)
+    x = torch.tensor([[1.0, -2.0, 0.5], [0.0, 1.0, 1.0]])
+    hidden = x @ first.weight.T + first.bias  # (2, 8)
+    if kind != Normalisation.NONE:
+        over = 0 if kind == Normalisation.BATCH else 1
+        deviation = (hidden.var(dim=over, keepdim=True, unbiased=False) + 1e-5).sqrt()
+        hidden = (hidden - hidden.mean(dim=over, keepdim=True)) / deviation
+    expected = hidden.clamp(min=0) @ second.weight.T + second.bias
+    torch.testing.assert_close(made(x, seeded(1)), expected)
 
 
-def test_initial_weights_fill_their_bound() -> None:
-    weights = linear(4, 500, seeded(0)).weight.detach()
-    assert bool((weights.abs() <= 0.5).all())
-    assert float(weights.abs().max()) > 0.49
-    assert abs(float(weights.mean())) < 0.03
+def slow_convolution(maps: Tensor, layer: torch.nn.Conv2d) -> Tensor:
+    """3x3 convolution of one row's maps (c, h, w), zeros around them."""
+    _, h, w = maps.shape
+    out = torch.zeros(layer.out_channels, h, w)
+    for y, x in product(range(h), range(w)):
+        for dy, dx in product((-1, 0, 1), repeat=2):
+            if 0 <= y + dy < h and 0 <= x + dx < w:
+                out[:, y, x] += layer.weight[:, :, dy + 1, dx + 1] @ maps[:, y + dy, x + dx]
+    return out + layer.bias[:, None, None]
+
+
+def slow_maximum(maps: Tensor) -> Tensor:
+    """The maximum over 2x2 pixels, less at an odd border."""
+    _, h, w = maps.shape
+    rows = [
+        torch.stack([maps[:, y : y + 2, x : x + 2].amax((1, 2)) for x in range(0, w, 2)], 1)
+        for y in range(0, h, 2)
+    ]
+    return torch.stack(rows, dim=1)
+
+
+@pytest.mark.parametrize("image", [(5, 3), (4, 8), (1, 1)])
+def test_image_encoder_equals_slow_loops_over_pixels(image: tuple[int, int]) -> None:
+    config = replace(CNN, channels=2, dropout=0.0)
+    made = encoder(config, image[0] * image[1], 3, image, seeded(0))
+    assert isinstance(made, ImageEncoder)
+    pixels = torch.randn(2, image[0] * image[1], generator=seeded(1))
+    with torch.no_grad():
+        for i in range(2):
+            maps = pixels[i].reshape(1, *image)  # row by row
+            for layer in made.layers:
+                maps = slow_maximum(slow_convolution(maps, layer).clamp(min=0))
+            torch.testing.assert_close(made(pixels)[i], made.last(maps.flatten()), atol=1e-5, rtol=1e-5)
+
+
+def test_a_party_without_an_image_gets_an_mlp() -> None:
+    made = view_encoder(CNN, CNN.passive_view, 3, seeded(0))
+    assert isinstance(made.common, Encoder)
+    assert len(made.common.layers) == 2
+    assert isinstance(view_encoder(CNN, CNN.active_view, 20, seeded(0)).unique, ImageEncoder)
+
+
+@pytest.mark.parametrize("kind", Normalisation)
+@pytest.mark.parametrize("rows", [0, 1, 2])
+def test_any_number_of_rows_passes_forth_and_back(kind: Normalisation, rows: int) -> None:
+    for config, inputs in ((MLP, 3), (CNN, 20)):
+        config = replace(config, normalisation=kind)
+        made = view_encoder(config, config.active_view, inputs, seeded(0))
+        for generator in (seeded(1), None):
+            views = made(torch.randn(rows, inputs, generator=seeded(2)), generator).joined()
+            assert views.shape == (rows, 8)
+            assert bool(views.isfinite().all())
+            views.square().sum().backward()
+        assert all(p.grad is not None and bool(p.grad.isfinite().all()) for p in made.parameters())
+        assert all(bool(buffer.isfinite().all()) for buffer in made.buffers())
 
 
 def test_unique_and_common_encoders_differ() -> None:
@@ -82,23 +144,6 @@ def test_without_generator_nothing_is_drawn() -> None:
     x = torch.ones(2, 3)
     assert torch.equal(made(x).joined(), made(x).joined())
     assert not torch.equal(made(x, seeded(1)).joined(), made(x, seeded(2)).joined())
-
-
-def test_drop_scales_what_it_keeps() -> None:
-    out = drop(torch.ones(10_000), 0.25, seeded(0))
-    torch.testing.assert_close(out.unique(), torch.tensor([0.0, 1 / 0.75]))
-    assert float(out.mean()) == pytest.approx(1.0, abs=0.02)
-    x = torch.ones(3)
-    assert drop(x, 0.25, None) is x
-    assert drop(x, 0.0, seeded(0)) is x
-
-
-def test_noise_has_the_stated_deviation() -> None:
-    out = add_noise(torch.zeros(10_000), 0.3, seeded(0))
-    assert float(out.std()) == pytest.approx(0.3, abs=0.01)
-    x = torch.ones(3)
-    assert add_noise(x, 0.3, None) is x
-    assert add_noise(x, 0.0, seeded(0)) is x
 
 
 def test_representation_joins_splits_stacks_and_takes() -> None:

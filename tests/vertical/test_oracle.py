@@ -10,7 +10,7 @@ import torch
 
 from protocols.seeds import derive, injected, public_order
 from tests.vertical.runs import PUBLIC_SEED, SMALL, party, run, two_parties
-from vertical.config import EncoderKind, FedCVTConfig
+from vertical.config import EncoderKind, FedCVTConfig, Normalisation, Scaling, ViewShape
 from vertical.encoders import view_encoder
 from vertical.fedcvt import StepLabels, StepViews, learning_rate, objective
 from vertical.heads import Heads
@@ -26,6 +26,12 @@ def generator(role: str, purpose: str) -> torch.Generator:
 def rows_of(group: str, size: int, batch: int, step: int) -> torch.Tensor:
     order = public_order(PUBLIC_SEED, group, size, batch, step) if batch else np.zeros(0, np.int64)
     return torch.tensor(order)
+
+
+def scaled(party, config: FedCVTConfig, shape: ViewShape, rows, alone):
+    """Features of all rows of a party by rules fitted on its training rows."""
+    rules = fit(party.table, np.concatenate([rows, alone]), config.scaling, shape.image)
+    return rules.transform(party.table)
 
 
 class JointModel(torch.nn.Module):
@@ -47,8 +53,8 @@ class Joint:
         """`orders`: the row numbers (aligned, alone) of each party."""
         self.config = config
         (a_rows, a_alone), (p_rows, p_alone) = orders
-        first = fit(active.table, np.concatenate([a_rows, a_alone])).transform(active.table)
-        second = fit(passive.table, np.concatenate([p_rows, p_alone])).transform(passive.table)
+        first = scaled(active, config, config.active_view, a_rows, a_alone)
+        second = scaled(passive, config, config.passive_view, p_rows, p_alone)
         self.a, self.a_alone = torch.tensor(first[a_rows]), torch.tensor(first[a_alone])
         self.p, self.p_alone = torch.tensor(second[p_rows]), torch.tensor(second[p_alone])
         self.y, self.y_alone = torch.tensor(active.labels[a_rows]), torch.tensor(active.labels[a_alone])
@@ -114,12 +120,12 @@ def orders(left, right):
 
 
 def assert_equal_parameters(joint: Joint, left, right, *, tolerance: float | None = None) -> None:
-    """The parties' parameters against the joint model's, exactly unless a tolerance is given."""
+    """The parties' parameters and running statistics against the joint model's, exactly unless a tolerance is given."""
     pairs = {
-        **{f"fedcvt.encoder.{k}": (v, left) for k, v in joint.model.active.named_parameters()},
-        **{f"fedcvt.heads.{k}": (v, left) for k, v in joint.model.heads.named_parameters()},
+        **{f"fedcvt.encoder.{k}": (v, left) for k, v in joint.model.active.state_dict().items()},
+        **{f"fedcvt.heads.{k}": (v, left) for k, v in joint.model.heads.state_dict().items()},
     }
-    pairs |= {f"passive {k}": (v, right) for k, v in joint.model.passive.named_parameters()}
+    pairs |= {f"passive {k}": (v, right) for k, v in joint.model.passive.state_dict().items()}
     for name, (expected, outcome) in pairs.items():
         came = torch.tensor(outcome.artifacts[name.replace("passive ", "fedcvt.encoder.")])
         if tolerance is None:
@@ -135,6 +141,10 @@ def assert_equal_parameters(joint: Joint, left, right, *, tolerance: float | Non
         {"encoder": EncoderKind.MLP, "dropout": 0.3, "input_noise": 0.2, "head_hidden": 4},
         {"live_keys": False, "pseudo_passive": True, "label_smoothing": 0.1},
         {"fill": False},
+        {"encoder": EncoderKind.MLP, "normalisation": Normalisation.BATCH, "dropout": 0.3},
+        {"encoder": EncoderKind.MLP, "normalisation": Normalisation.LAYER, "scaling": Scaling.QUANTILE},
+        {"encoder": EncoderKind.CNN, "image_active": "3x1", "image_passive": "1x2", "channels": 2},
+        {"encoder": EncoderKind.CNN, "image_active": "1x3", "normalisation": Normalisation.BATCH},
         {"unique_active": 5, "unique_passive": 2},
         {"unique_active": 1, "unique_passive": 4, "fill": False},
         {"alone_batch": 0, "memory_pool": 0},
@@ -145,6 +155,10 @@ def assert_equal_parameters(joint: Joint, left, right, *, tolerance: float | Non
         "mlp",
         "plain keys",
         "no fill",
+        "batch normalisation",
+        "layer normalisation",
+        "images",
+        "an image and a table",
         "other widths",
         "other widths, no fill",
         "no alone rows",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from statistics import NormalDist
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -10,7 +12,9 @@ from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 
 from protocols.errors import BlockError
-from vertical.preprocess import CLIP, Preprocessor, fit
+from vertical.config import Scaling
+from vertical.numeric_rule import CLIP, KNOTS, NumericRule
+from vertical.preprocess import Preprocessor, fit
 from vertical.table import CategoricalColumn, NumericColumn, Table
 
 
@@ -121,8 +125,11 @@ def test_zero_rows_transform_to_zero_rows() -> None:
 
 def test_rules_survive_their_text_and_are_deterministic() -> None:
     table = Table((numbers("age", 1.0, np.nan, 3.0), levels("job", [0, 1, -1], "a", "b")))
-    fitted = fit(table, every(table))
-    assert Preprocessor.from_text(fitted.to_text()) == fitted == fit(table, np.array([0, 1, 2]))
+    for scaling in Scaling:
+        fitted = fit(table, every(table), scaling)
+        assert Preprocessor.from_text(fitted.to_text()) == fitted == fit(table, np.array([0, 1, 2]), scaling)
+    pixels = fit(Table(table.columns[:1]), every(table), image=(1, 1))
+    assert Preprocessor.from_text(pixels.to_text()) == pixels
 
 
 def test_refusals_name_columns() -> None:
@@ -141,11 +148,104 @@ def test_refusals_name_columns() -> None:
         fit(jobs, every(jobs)).transform(Table((numbers("job", 1.0),)))
 
 
-@settings(max_examples=200, deadline=None)
-@given(arrays(np.float64, st.integers(2, 12), elements=st.floats(allow_nan=True, allow_infinity=True)))
-def test_any_numbers_give_finite_bounded_features(values: NDArray[np.float64]) -> None:
+def test_standard_scaling_leaves_a_heavy_tail_to_the_clip() -> None:
+    table = Table((numbers("gain", *[0.0, 1.0] * 50, 1e6),))
+    out = fit(table, every(table), Scaling.STANDARD).transform(table)[:, 0]
+    values = np.array([0.0, 1.0] * 50 + [1e6])
+    np.testing.assert_allclose(out, np.clip((values - values.mean()) / values.std(), -CLIP, CLIP), rtol=1e-5)
+    assert out[-1] == CLIP
+    assert out[1] - out[0] < 1e-4
+    told = fit(table, every(table)).transform(table)[:, 0]  # "auto" tells 0 and 1 apart
+    assert told[1] - told[0] > 0.1
+
+
+def test_robust_scaling_centres_on_the_median_and_divides_by_the_quartiles() -> None:
+    table = Table((numbers("age", 1.0, 2.0, 3.0, 4.0, 1e6),))  # median 3, quartiles 2 and 4
+    out = fit(table, every(table), Scaling.ROBUST).transform(table)[:, 0]
+    unit = 2 / 1.3489795  # quartiles of a normal column are 1.349 deviations apart
+    np.testing.assert_allclose(out, [-2 / unit, -1 / unit, 0.0, 1 / unit, CLIP], rtol=1e-6)
+
+
+def test_robust_scaling_of_a_column_that_is_mostly_one_value_divides_by_the_deviation() -> None:
+    table = Table((numbers("flag", 0.0, 0.0, 0.0, 0.0, 0.0, 1.0),))  # mean 1/6, deviation sqrt(5)/6
+    out = fit(table, every(table), Scaling.ROBUST).transform(table)[:, 0]
+    np.testing.assert_allclose(out, [0.0] * 5 + [6 / np.sqrt(5)], rtol=1e-6)
+
+
+def test_quantile_scaling_gives_normal_scores_of_mean_ranks() -> None:
+    table = Table((numbers("x", 10.0, 10.0, 40.0, 1e9),))
+    rule = fit(table, every(table), Scaling.QUANTILE)
+    # mean ranks 1/4, 5/8, 7/8 of 10, 40, 1e9; their normal scores, counted 2, 1, 1 times, made mean 0 deviation 1
+    scores = np.array([NormalDist().inv_cdf(share) for share in (1 / 4, 1 / 4, 5 / 8, 7 / 8)])
+    expected = (scores - scores.mean()) / scores.std()
+    np.testing.assert_allclose(rule.transform(table)[:, 0], expected, rtol=1e-5)
+    others = Table((numbers("x", 25.0, -np.inf, 1e300, np.nan),))  # between, below, above, missing
+    middle = (expected[0] + expected[2]) / 2
+    np.testing.assert_allclose(
+        rule.transform(others)[:, 0], [middle, expected[0], expected[3], 0.0], rtol=1e-5
+    )
+
+
+def test_quantile_scaling_of_many_values_keeps_few_knots_and_is_near_normal() -> None:
+    values = np.random.default_rng(0).lognormal(sigma=3.0, size=5000)
+    table = Table((NumericColumn(name="x", values=values),))
+    rules = fit(table, every(table), Scaling.QUANTILE)
+    (rule,) = rules.rules
+    assert isinstance(rule, NumericRule)
+    assert len(rule.knots) <= KNOTS
+    assert (rule.knots[0], rule.knots[-1]) == (values.min(), values.max())
+    out = rules.transform(table)[:, 0]
+    assert np.all(np.diff(out[np.argsort(values)]) >= 0)
+    np.testing.assert_allclose(
+        np.quantile(out, [0.025, 0.16, 0.5, 0.84, 0.975]), [-1.96, -0.994, 0.0, 0.994, 1.96], atol=0.03
+    )
+
+
+def test_pixels_share_one_scale_and_constant_ones_keep_their_place() -> None:
+    table = Table(
+        (numbers("a", 0.0, 0.0, 7.0), numbers("b", 2.0, 4.0, np.nan), numbers("c", 9.0, 9.0, np.inf))
+    )
+    rows = np.array([0, 1])
+    fitted = fit(table, rows, image=(3, 1))
+    assert fitted.features == ("a", "b", "c")
+    seen = np.array([0, 2, 9, 0, 4, 9])
+    expected = (np.array([[0, 2, 9], [0, 4, 9]]) - seen.mean()) / seen.std()
+    out = fitted.transform(table)
+    np.testing.assert_allclose(out[:2], expected, rtol=1e-6)
+    np.testing.assert_allclose(out[2], [(7 - seen.mean()) / seen.std(), 0.0, CLIP], rtol=1e-6)
+
+
+def test_columns_that_are_no_image_are_refused() -> None:
+    table = Table((numbers("a", 1.0, 2.0), numbers("b", 1.0, 2.0)))
+    with pytest.raises(BlockError, match="2 columns are no image of 2x2"):
+        fit(table, every(table), image=(2, 2))
+    mixed = Table((numbers("a", 1.0, 2.0), levels("b", [0, 1], "x", "y")))
+    with pytest.raises(BlockError, match="1 of 2 columns of an image are categorical"):
+        fit(mixed, every(mixed), image=(1, 2))
+    same = Table((numbers("a", 3.0, np.nan), numbers("b", 3.0, 3.0)))
+    with pytest.raises(BlockError, match="same value"):
+        fit(same, every(same), image=(1, 2))
+    with pytest.raises(BlockError, match="1 of 2 columns"):
+        fit(table, every(table), image=(1, 2)).transform(mixed)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{}x", "[1]", '[{"kind": "forest"}]', '[{"kind": "numeric", "age": 77}]']
+)
+def test_an_unreadable_text_is_refused_without_quoting_it(text: str) -> None:
+    with pytest.raises(BlockError, match="not readable") as caught:
+        Preprocessor.from_text(text)
+    assert "77" not in str(caught.value)
+
+
+@pytest.mark.parametrize("scaling", Scaling)
+@settings(max_examples=100, deadline=None)
+@given(values=arrays(np.float64, st.integers(2, 12), elements=st.floats(allow_nan=True, allow_infinity=True)))
+def test_any_numbers_give_finite_bounded_features(scaling: Scaling, values: NDArray[np.float64]) -> None:
     anchor = NumericColumn(name="anchor", values=np.arange(len(values), dtype=np.float64))
     table = Table((NumericColumn(name="x", values=values), anchor))
-    out = fit(table, every(table)).transform(table)
+    fitted = fit(table, every(table), scaling)
+    out = fitted.transform(table)
     assert np.isfinite(out).all()
     assert np.abs(out).max() <= CLIP
+    assert Preprocessor.from_text(fitted.to_text()) == fitted

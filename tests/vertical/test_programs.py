@@ -92,6 +92,23 @@ def test_ac_08_overlap_of_one_or_two_trains_to_finite_numbers(aligned, live):
     assert left.report["methods"]["fedcvt"]["both"]["people"] == 9
 
 
+@pytest.mark.parametrize("normalisation", ["batch", "layer"])
+@pytest.mark.parametrize("alone", [0, 1])
+def test_steps_of_one_row_train_to_finite_numbers(normalisation, alone):
+    config = replace(
+        SMALL,
+        encoder="cnn",
+        image_active="3x1",
+        channels=2,
+        normalisation=normalisation,
+        aligned_batch=1,
+        alone_batch=alone,
+        baselines=True,
+    )
+    for outcome in run(*two_parties(aligned=3, active_only=2, passive_only=2), config):
+        assert all(np.isfinite(value).all() for value in outcome.artifacts.values())
+
+
 @pytest.mark.parametrize(
     "sizes",
     [
@@ -258,9 +275,14 @@ def test_both_sides_tell_their_progress():
     assert list(dict.fromkeys(p.phase for p in seen)) == ["align", "fedcvt", "aligned_only", "active_alone"]
 
 
-def test_a_run_resumed_from_checkpoints_gives_the_same_bits():
+@pytest.mark.parametrize(
+    "changes",
+    [{"input_noise": 0.1}, {"encoder": "mlp", "normalisation": "batch", "dropout": 0.2}],
+    ids=["noise", "running statistics"],
+)
+def test_a_run_resumed_from_checkpoints_gives_the_same_bits(changes):
     active, passive = two_parties()
-    config = replace(SMALL, steps=11, checkpoint_every=4, baselines=True, input_noise=0.1)
+    config = replace(SMALL, steps=11, checkpoint_every=4, baselines=True, **changes)
     states = {"active": {}, "passive": {}}
 
     def recording(role, program):
