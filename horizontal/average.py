@@ -99,7 +99,10 @@ def _combine(values: Sequence[Array], shares: Sequence[float]) -> Array:
     mean = np.zeros(values[0].shape)
     for value, share in zip(values, shares, strict=True):
         mean += share * value.astype(np.float64)
-    dtype = values[0].dtype
-    if not np.issubdtype(dtype, np.inexact):
-        np.rint(mean, out=mean)
-    return mean.astype(dtype)
+    return rounded(mean, values[0].dtype)
+
+
+def rounded(mean: NDArray[np.float64], dtype: np.dtype[np.generic]) -> Array:
+    """The mean in the array's own dtype; integers and booleans to the nearest, halves to even."""
+    whole = mean if np.issubdtype(dtype, np.inexact) else np.rint(mean)
+    return np.asarray(whole, dtype)

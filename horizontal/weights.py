@@ -1,12 +1,9 @@
-"""Models as named arrays, for messages and means, and how far training moved one."""
+"""Models as named arrays, for messages and means."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from horizontal.average import Array, Arrays, check_layout
@@ -37,8 +34,3 @@ def set_model(model: nn.Module, arrays: Arrays, who: str) -> None:
 def parameter_names(model: nn.Module) -> tuple[str, ...]:
     """The names of what training changes by gradients: parameters that aren't frozen, and no buffers."""
     return tuple(name for name, value in model.named_parameters() if value.requires_grad)
-
-
-def flat(arrays: Arrays, names: Iterable[str]) -> NDArray[np.float64]:
-    """All entries of these arrays in one float64 vector, in the order of `names`."""
-    return np.concatenate([arrays[name].astype(np.float64).ravel() for name in names] or [np.zeros(0)])

@@ -182,7 +182,7 @@ def distance_moved_by_row_0(orders: list[list[int]]) -> float:
     for row in (row for order in orders for row in order):
         before = model.weight.detach().clone()
         train(model, sgd, DATA, ((torch.tensor([row]),),), seed=0)
-        moved += float((model.weight - before).norm()) if row == 0 else 0.0
+        moved += float((model.weight.detach() - before).norm()) if row == 0 else 0.0
     return moved
 
 

@@ -9,7 +9,7 @@ from torch import nn
 
 from horizontal.average import UpdateError
 from horizontal.local import Examples, plan, train
-from horizontal.weights import flat, model_arrays, parameter_names, set_model
+from horizontal.weights import model_arrays, parameter_names, set_model
 from protocols.errors import ConfigError
 
 
@@ -55,11 +55,7 @@ def test_a_dtype_that_does_not_travel_is_named() -> None:
         model_arrays(nn.Linear(2, 2).bfloat16())
 
 
-def test_names_and_entries_of_what_trains() -> None:
+def test_names_of_what_trains() -> None:
     model = net(nn.Linear(2, 2), nn.BatchNorm1d(2), nn.Linear(2, 1))
     model[2].requires_grad_(False)
     assert parameter_names(model) == ("0.weight", "0.bias", "1.weight", "1.bias")
-    arrays = {"b": np.array([[1, 2], [3, 4]], np.float32), "a": np.array(5.0)}
-    vector = flat(arrays, ("a", "b"))
-    assert (vector.dtype, vector.tolist()) == (np.float64, [5, 1, 2, 3, 4])
-    assert flat(arrays, ()).tolist() == []
