@@ -14,6 +14,7 @@ _HOME = {
     "Split": "table",
     "Table": "table",
     "Preprocessor": "preprocess",
+    "FedCVT": "estimator",
     "FedCVTConfig": "config",
     "EncoderKind": "config",
     "Normalisation": "config",

@@ -98,13 +98,18 @@ def exchange_groups(
     if other.shape != own.shape or np.any(other > Split.TEST):
         raise ProtocolError(f"{peer} sent splits of {other.size} people, {own.size} are common")
     groups = form_groups(data, alignment, other, config, seed, max_alone=max_alone)
+    check_overlap(groups, config)
+    return groups
+
+
+def check_overlap(groups: Groups, config: FedCVTConfig) -> None:
+    """OverlapError unless there are `minimum_overlap` aligned training people."""
     if len(groups.aligned_train) < config.minimum_overlap:
         raise OverlapError(
             f"overlap {len(groups.aligned_train)}, FedCVT needs at least {config.minimum_overlap} people to train on"
             f" ({groups.common} people are common, {groups.split_differs} of them in differing splits)",
             remedy="check that both blocks hold the same kind of subject key, or ask with a smaller minimum_overlap",
         )
-    return groups
 
 
 def form_groups(

@@ -13,7 +13,7 @@ from protocols.psi import align_in_clear
 from protocols.seeds import PrivateSeed
 from vertical import active, passive
 from vertical.config import FedCVTConfig
-from vertical.groups import form_groups
+from vertical.groups import check_overlap, form_groups
 from vertical.table import PartyData
 from vertical.training import Run, silent
 
@@ -27,7 +27,10 @@ def train(
     private_seeds: Mapping[str, PrivateSeed],
     observe: Observe = silent,
 ) -> dict[str, Outcome]:
-    """The outcomes of both roles, "active" and "passive"; progress is the active party's."""
+    """The outcomes of both roles, "active" and "passive"; progress is the active party's.
+
+    Raises OverlapError when too few people are common.
+    """
     bank, retailer = data[ACTIVE], data[PASSIVE]
     here, there = align_in_clear(bank.keys, retailer.keys, private_seeds[ACTIVE])
     splits = bank.split[here.rows], retailer.split[there.rows]
@@ -37,6 +40,7 @@ def train(
             retailer, there, splits[0], config, private_seeds[PASSIVE], max_alone=config.max_passive_only
         ),
     }
+    check_overlap(groups[ACTIVE], config)
     runs = {
         ACTIVE: Run(config, public_seed, private_seeds[ACTIVE], observe),
         PASSIVE: Run(config, public_seed, private_seeds[PASSIVE], silent),

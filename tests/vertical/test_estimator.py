@@ -1,0 +1,170 @@
+"""The research path: tables in, the report and predictions out, by the same programs that two parties run."""
+
+from __future__ import annotations
+
+import doctest
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import vertical.estimator
+from protocols.errors import BlockError, ConfigError, OverlapError, SubjectKeyError
+from protocols.seeds import injected
+from tests.vertical.runs import SMALL, party
+from vertical import FedCVT
+from vertical.one_process import train
+from vertical.table import Split
+
+ROWS = 60
+PEOPLE = np.random.default_rng(3).normal(size=(ROWS, 5))
+LABELS = (PEOPLE.sum(axis=1) > 0).astype(int)
+COMMON = (np.arange(20, 40), np.arange(20))
+"""Rows 20..39 of the active table's 40 are rows 0..19 of the passive one's 40."""
+ACTIVE, PASSIVE = PEOPLE[:40, :3], PEOPLE[20:, 3:]
+TEST = np.arange(35, 40)
+
+
+def fitted(**changes) -> FedCVT:
+    asked = {"active": ACTIVE, "passive": PASSIVE, "labels": LABELS[:40], "aligned": COMMON, "test": TEST}
+    return FedCVT(SMALL, seed=4).fit(**(asked | changes))
+
+
+def frames() -> tuple[pd.DataFrame, pd.DataFrame]:
+    """The same people with their numbers as a key, rows of the passive table in another order."""
+    active = pd.DataFrame(ACTIVE, columns=["x0", "x1", "x2"]).assign(person=np.arange(40))
+    passive = pd.DataFrame(PASSIVE, columns=["x0", "x1"]).assign(person=np.arange(20, 60))
+    return active, passive.sample(frac=1, random_state=0)
+
+
+def test_the_ten_lines_of_the_docstring_run():
+    done = doctest.testmod(vertical.estimator)
+    assert done.attempted == 10
+    assert done.failed == 0
+
+
+def test_a_fit_gives_the_numbers_of_the_programs():
+    split = np.full(60, Split.TRAIN)
+    split[TEST] = Split.TEST
+    common = [b"common %d" % n for n in range(20)]
+    keys = {
+        "active": (*(b"active %d" % n for n in range(20)), *common),
+        "passive": (*common, *(b"passive %d" % n for n in range(20, 40))),
+    }
+    data = {
+        "active": party(range(40), ACTIVE, split[:40], LABELS[:40].astype(np.int64), ("0", "1")),
+        "passive": party(range(20, 60), PASSIVE, split[20:]),
+    }
+    data = {role: type(d)(**{**_fields(d), "keys": keys[role]}) for role, d in data.items()}
+    config = vertical.estimator._bounded(SMALL, data)
+    outcome = train(data, config, 4, {role: injected(4, role) for role in data})["active"]
+    assert fitted().report == outcome.report
+
+
+def _fields(data) -> dict[str, object]:
+    return {name: getattr(data, name) for name in ("keys", "table", "split", "labels", "classes")}
+
+
+def test_the_same_seed_gives_the_same_model_and_another_one_another():
+    first, again = fitted().predict_proba(active=ACTIVE), fitted().predict_proba(active=ACTIVE)
+    other = FedCVT(SMALL, seed=5).fit(ACTIVE, PASSIVE, LABELS[:40], aligned=COMMON)
+    assert np.array_equal(first, again)
+    assert not np.array_equal(first, other.predict_proba(active=ACTIVE))
+
+
+def test_labels_come_back_as_they_were_given_in_all_situations():
+    model = fitted(labels=np.where(LABELS[:40] == 1, "yes", "no"))
+    assert model.classes_ == ("no", "yes")
+    both = {"active": ACTIVE[20:30], "passive": PASSIVE[:10]}
+    for given in (both, {"active": ACTIVE[:7]}, {"passive": PASSIVE[:7]}, {"active": ACTIVE[:1]}):
+        probabilities, rows = model.predict_proba(**given), len(next(iter(given.values())))
+        assert probabilities.shape == (rows, 2)
+        chosen = [("no", "yes")[code] for code in probabilities.argmax(axis=1)]
+        assert model.predict(**given).tolist() == chosen
+    assert model.predict_proba(active=ACTIVE[:0]).shape == (0, 2)
+
+
+def test_frames_with_a_key_column_and_any_order_of_rows():
+    active, passive = frames()
+    model = FedCVT(SMALL, seed=4).fit(active, passive, LABELS[:40], on="person", test=TEST)
+    assert model.report["groups"] == fitted().report["groups"]
+    shuffled = passive[["x1", "person", "x0"]]  # a key or an order of columns doesn't matter to a prediction
+    assert np.array_equal(
+        model.predict_proba(passive=shuffled), model.predict_proba(passive=passive[["x0", "x1"]])
+    )
+
+
+def test_missing_cells_and_kinds_of_columns():
+    active, passive = frames()
+    active["town"] = pd.Categorical(["Aa", None, "Bb", "Aa"] * 10)
+    active["since"] = pd.to_datetime(["2020-01-01", None, "2021-06-01", "2022-01-01"] * 10)
+    active.loc[::3, "x1"] = np.nan
+    passive["member"] = [True, False, None, True] * 10
+    model = FedCVT(SMALL).fit(active, passive, LABELS[:40], on="person", test=TEST)
+    unseen = active[:2].assign(town=["Cc", None], since=[pd.NaT, pd.NaT])
+    assert np.isfinite(model.predict_proba(active=unseen)).all()
+    assert np.isfinite(model.predict_proba(active=unseen.assign(town=None))).all()
+
+
+@pytest.mark.parametrize("missing", [-1, None, float("nan")])
+def test_labels_may_be_missing(missing):
+    labels = [missing if row % 4 == 0 else int(label) for row, label in enumerate(LABELS[:40])]
+    assert fitted(labels=labels).classes_ == (0, 1)
+
+
+def test_minus_one_can_be_a_class():
+    labels = np.where(LABELS[:40] == 1, 1, -1)
+    assert fitted(labels=labels, missing_label=None).classes_ == (-1, 1)
+    with pytest.raises(BlockError, match="labels of 1 classes") as caught:
+        fitted(labels=labels)
+    assert "missing_label=None" in caught.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "told"),
+    [
+        ({"aligned": None}, ConfigError, "either `on` or `aligned`"),
+        ({"on": "person"}, ConfigError, "either `on` or `aligned`"),
+        ({"on": "person", "aligned": None}, BlockError, "no column 'person'"),
+        ({"aligned": (range(5), range(4))}, ConfigError, "5 rows of one table, 4 of the other"),
+        ({"aligned": ([1, 1], [0, 1])}, ConfigError, "rows of the active table must be different"),
+        ({"aligned": ([39, 40], [0, 1])}, ConfigError, r"active table must be different and in 0..39"),
+        ({"aligned": ([], [])}, OverlapError, "overlap 0, FedCVT needs at least 1"),
+        ({"labels": LABELS[:39]}, BlockError, "40 rows of the active party, 39 labels"),
+        ({"test": [40]}, ConfigError, "test: rows must be in 0..39"),
+        ({"test": np.ones(3, bool)}, ConfigError, "expected 40 truth values"),
+        ({"active": ACTIVE[0]}, BlockError, "two dimensions"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(changes, error, told):
+    with pytest.raises(error, match=told):
+        fitted(**changes)
+
+
+def test_a_person_twice_in_one_table_is_refused():
+    active, passive = frames()
+    twice = active.assign(person=[0, 0, *range(2, 40)])
+    with pytest.raises(SubjectKeyError, match="1 of 40 rows repeat"):
+        FedCVT(SMALL).fit(twice, passive, LABELS[:40], on="person")
+
+
+def test_a_row_without_a_key_is_nobody_of_the_other_table():
+    active, passive = frames()
+    model = FedCVT(SMALL).fit(
+        active.assign(person=[None] * 20 + list(range(20, 40))), passive, LABELS[:40], on="person", test=TEST
+    )
+    assert model.report["groups"]["active_only"] == 20
+
+
+def test_predictions_are_refused_for_tables_that_do_not_fit():
+    model = fitted()
+    with pytest.raises(BlockError, match="columns missing: x2"):
+        model.predict(active=ACTIVE[:, :2])
+    with pytest.raises(BlockError, match="3 rows of the active party, 2 of the passive one"):
+        model.predict(active=ACTIVE[:3], passive=PASSIVE[:2])
+    with pytest.raises(BlockError, match="expected a NumericColumn, came a CategoricalColumn"):
+        model.predict(active=pd.DataFrame({"x0": ["a"], "x1": [1.0], "x2": [1.0]}))
+    with pytest.raises(ConfigError, match="view of at least one party"):
+        model.predict()
+    with pytest.raises(ConfigError, match="isn't trained yet"):
+        FedCVT().report  # noqa: B018  # the property is what is tested

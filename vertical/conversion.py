@@ -1,0 +1,129 @@
+"""A researcher's arrays, DataFrames and labels as the typed columns and codes that programs read.
+
+Nothing of pandas is imported: whatever has `columns` and gives a column by name is read as a DataFrame.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Protocol, TypeAlias, runtime_checkable
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from protocols.errors import BlockError
+from vertical.table import CategoricalColumn, Column, NumericColumn, Table
+
+MICROSECONDS_A_DAY = 86_400e6
+
+
+@runtime_checkable
+class Frame(Protocol):
+    """A DataFrame of pandas, polars or the like."""
+
+    @property
+    def columns(self) -> Iterable[object]:
+        """Names of the columns."""
+
+    def __getitem__(self, name: object, /) -> ArrayLike:
+        """The column of that name."""
+
+
+Kinds: TypeAlias = Mapping[str, type[Column]]
+TableLike: TypeAlias = Frame | Mapping[str, ArrayLike] | ArrayLike
+
+
+def columns_of(table: TableLike) -> dict[str, object]:
+    """The columns by name; those of an array (rows, f) are called x0, x1, ... BlockError for any other shape."""
+    if isinstance(table, Mapping):
+        return {str(name): table[name] for name in table}
+    if isinstance(table, Frame):
+        return {str(name): table[name] for name in table.columns}
+    array = np.asarray(table)
+    if array.ndim != 2:
+        raise BlockError(f"a table has two dimensions, came an array of shape {array.shape}")
+    return {f"x{index}": array[:, index] for index in range(array.shape[1])}
+
+
+def to_table(columns: Mapping[str, object], kinds: Kinds = MappingProxyType({})) -> Table:
+    """The typed columns: numbers, truth values, dates (days since 1970) and durations (days) are numeric, else levels.
+
+    None, NaN, NaT and NA are missing. `kinds` says of what kind a column must be, which a column without
+    a value can't say itself. Raises BlockError for another kind, for columns of different lengths, or none.
+    """
+    return Table(tuple(_of_kind(to_column(name, cells), kinds.get(name)) for name, cells in columns.items()))
+
+
+def kinds_of(table: Table) -> Kinds:
+    """Of what kind each column is."""
+    return {column.name: type(column) for column in table.columns}
+
+
+def _of_kind(column: Column, kind: type[Column] | None) -> Column:
+    if kind is None or isinstance(column, kind):
+        return column
+    if isinstance(column, NumericColumn) and np.isnan(column.values).all():
+        return CategoricalColumn(name=column.name, codes=np.full(len(column.values), -1, np.int32), levels=())
+    raise BlockError(f"column {column.name!r}: expected a {kind.__name__}, came a {type(column).__name__}")
+
+
+def to_column(name: str, values: object) -> Column:
+    """One column; a column of Python objects is numeric when all that isn't missing is a number."""
+    array = np.asarray(values)
+    if array.ndim != 1:
+        raise BlockError(f"column {name!r}: expected one dimension, came shape {array.shape}")
+    if str(getattr(values, "dtype", "")) == "category":
+        return _levels(name, array.astype(object))
+    if array.dtype.kind in "biuf":
+        return NumericColumn(name=name, values=array.astype(np.float64))
+    if array.dtype.kind in "mM":
+        return NumericColumn(name=name, values=_days(array))
+    cells = array.astype(object)
+    present = [cell for cell in cells if not is_missing(cell)]
+    if all(isinstance(cell, int | float | np.number | np.bool_) for cell in present):
+        return NumericColumn(
+            name=name, values=np.array([np.nan if is_missing(c) else float(c) for c in cells], np.float64)
+        )
+    return _levels(name, cells)
+
+
+def is_missing(cell: object) -> bool:
+    """Whether a cell is None, NaN, NaT or pandas' NA, which says of nothing, itself included, that it is equal."""
+    if cell is None or type(cell).__name__ in ("NAType", "NaTType"):
+        return True
+    return isinstance(cell, float | np.floating | np.datetime64 | np.timedelta64) and bool(cell != cell)
+
+
+def to_codes(labels: ArrayLike, missing_label: object) -> tuple[NDArray[np.int64], tuple[object, ...]]:
+    """Class codes (rows,), -1 where missing, and the labels that the codes stand for, in their own order.
+
+    A label equal to `missing_label` is missing too. Labels that can't be compared are ordered by their text.
+    """
+    cells = np.asarray(labels, object) if not isinstance(labels, Sequence) else np.array([*labels], object)
+    known = [cell for cell in cells if not _unlabelled(cell, missing_label)]
+    try:
+        classes = tuple(sorted(set(known)))
+    except TypeError:
+        classes = tuple(sorted(set(known), key=str))
+    code = {label: index for index, label in enumerate(classes)}
+    codes = [-1 if _unlabelled(cell, missing_label) else code[cell] for cell in cells]
+    return np.array(codes, np.int64), classes
+
+
+def _unlabelled(cell: object, missing_label: object) -> bool:
+    return is_missing(cell) or (missing_label is not None and bool(cell == missing_label))
+
+
+def _days(array: NDArray[np.generic]) -> NDArray[np.float64]:
+    """Dates as days since 1970, durations as days; NaN for NaT."""
+    microseconds = array.astype(f"{array.dtype.kind}8[us]").astype(np.int64)
+    return np.where(np.isnat(array), np.nan, microseconds / MICROSECONDS_A_DAY)
+
+
+def _levels(name: str, cells: NDArray[np.object_]) -> CategoricalColumn:
+    texts = [None if is_missing(cell) else str(cell) for cell in cells]
+    levels = tuple(sorted({text for text in texts if text is not None}))
+    code = {level: index for index, level in enumerate(levels)}
+    codes = np.array([-1 if text is None else code[text] for text in texts], np.int32)
+    return CategoricalColumn(name=name, codes=codes, levels=levels)

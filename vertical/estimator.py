@@ -1,0 +1,254 @@
+"""FedCVT for somebody who holds both parties' data: arrays or DataFrames in, predictions and the report out.
+
+The programs are those that run between two parties, in one process; with equal seeds all numbers are equal too.
+
+>>> import numpy as np
+>>> from vertical import FedCVT, FedCVTConfig
+>>> people = np.random.default_rng(0).normal(size=(400, 6))
+>>> income = np.where(people.sum(axis=1) > 0, "high", "low")
+>>> bank, shop = people[:300, :3], people[100:, 3:]  # rows 0..199 of the shop are rows 100..299 of the bank
+>>> common, test = (np.arange(100, 300), np.arange(200)), np.arange(200, 300)
+>>> model = FedCVT(FedCVTConfig(steps=100), seed=1).fit(bank, shop, income[:300], aligned=common, test=test)
+>>> model.predict(active=bank[200:203], passive=shop[100:103]).tolist()
+['low', 'low', 'low']
+>>> model.predict_proba(passive=shop[200:]).shape
+(100, 2)
+>>> model.report["methods"]["fedcvt"]["both"]["accuracy"] > 0.8
+True
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from protocols.errors import BlockError, ConfigError
+from protocols.program import Json, Observe
+from protocols.seeds import injected
+from vertical.config import FedCVTConfig
+from vertical.conversion import Kinds, TableLike, columns_of, is_missing, kinds_of, to_codes, to_table
+from vertical.model import ActivePart, PassivePart, Prediction
+from vertical.one_process import ACTIVE, PASSIVE, train
+from vertical.table import PartyData, Rows, Split, Table
+from vertical.training import silent
+
+Aligned = tuple[ArrayLike, ArrayLike]
+"""Row numbers in the active and in the passive table of the common people, in the same order."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Trained:
+    """What a fit leaves: both parts, each table's kinds of columns, the report, and what class codes stand for."""
+
+    active: ActivePart
+    passive: PassivePart
+    kinds: Mapping[str, Kinds]
+    report: Mapping[str, Json]
+    classes: tuple[object, ...]
+
+
+class FedCVT:
+    """A FedCVT model of two tables: `fit`, then `predict`, `predict_proba`, `report`."""
+
+    def __init__(self, config: FedCVTConfig | None = None, *, seed: int = 0) -> None:
+        """`seed` decides everything random. The bounds of `config` (`max_...`) follow from the tables instead."""
+        self.config = FedCVTConfig() if config is None else config
+        self.seed = seed
+        self._trained: Trained | None = None
+
+    def fit(
+        self,
+        active: TableLike,
+        passive: TableLike,
+        labels: ArrayLike,
+        *,
+        on: str = "",
+        aligned: Aligned | None = None,
+        test: ArrayLike = (),
+        missing_label: object = -1,
+        observe: Observe = silent,
+    ) -> FedCVT:
+        """Trains on the label holder's table `active` (rows, f) with `labels` (rows,) and the other's table `passive`.
+
+        Who is in both tables: `on` names a column of both that identifies people (no feature then), or `aligned` has
+        the row numbers of common people in each. `test` (row numbers or truth values of `active`) are kept out of
+        training; the common ones of them are evaluated. Labels that are None, NaN or `missing_label` are unknown; give
+        `missing_label=None` when -1 is a class.
+
+        Raises ConfigError or BlockError for what can't be meant, OverlapError when too few people are common.
+        """
+        tables = {ACTIVE: columns_of(active), PASSIVE: columns_of(passive)}
+        keys = _keys(tables, on, aligned)
+        codes, classes = to_codes(labels, missing_label)
+        _check_labels(codes, classes, len(keys[ACTIVE]))
+        held_out = _held_out(keys, test)
+        data = {
+            role: PartyData(
+                keys=keys[role],
+                table=to_table({name: column for name, column in table.items() if name != on}),
+                split=held_out[role],
+                labels=codes if role == ACTIVE else None,
+                classes=tuple(map(str, classes)) if role == ACTIVE else (),
+            )
+            for role, table in tables.items()
+        }
+        seeds = {role: injected(self.seed, role) for role in data}
+        outcomes = train(data, _bounded(self.config, data), self.seed, seeds, observe)
+        self._trained = Trained(
+            active=ActivePart.unpack(outcomes[ACTIVE].artifacts),
+            passive=PassivePart.unpack(outcomes[PASSIVE].artifacts),
+            kinds={role: kinds_of(party.table) for role, party in data.items()},
+            report=outcomes[ACTIVE].report,
+            classes=classes,
+        )
+        return self
+
+    def predict_proba(
+        self, active: TableLike | None = None, passive: TableLike | None = None
+    ) -> NDArray[np.float32]:
+        """Probabilities (m, k) of `classes_`, for people of whom one or both parties' columns are given.
+
+        With both tables, row i of both is the same person.
+        """
+        return self._predict(active, passive).probabilities
+
+    def predict(
+        self, active: TableLike | None = None, passive: TableLike | None = None
+    ) -> NDArray[np.generic]:
+        """The most probable label (m,) of each person; see `predict_proba`."""
+        codes = self._predict(active, passive).probabilities.argmax(axis=1)
+        labels: NDArray[np.generic] = np.array(self.classes_)[codes]
+        return labels
+
+    @property
+    def classes_(self) -> tuple[object, ...]:
+        """The labels, in the order of the columns of `predict_proba`."""
+        return self._fitted().classes
+
+    @property
+    def report(self) -> Mapping[str, Json]:
+        """The active party's report, unsuppressed: scores by method and situation, groups, pseudo labels, losses."""
+        return self._fitted().report
+
+    @property
+    def parts(self) -> tuple[ActivePart, PassivePart]:
+        """Each party's part of the model."""
+        return self._fitted().active, self._fitted().passive
+
+    def _fitted(self) -> Trained:
+        if self._trained is None:
+            raise ConfigError("the model isn't trained yet", remedy="call fit first")
+        return self._trained
+
+    def _predict(self, active: TableLike | None, passive: TableLike | None) -> Prediction:
+        (here, there), kinds = self.parts, self._fitted().kinds
+        own = None if active is None else here.views(_table(active, kinds[ACTIVE]))
+        shown = None if passive is None else there.show(_table(passive, kinds[PASSIVE]))
+        if own is not None and shown is not None and own.rows != len(shown):
+            raise BlockError(f"{own.rows} rows of the active party, {len(shown)} of the passive one")
+        return here.predict(own, None if shown is None else here.shown(shown, "passive views"))
+
+
+def _table(given: TableLike, kinds: Kinds) -> Table:
+    """The columns that the model was trained on, in its order; BlockError naming those that are missing."""
+    columns = columns_of(given)
+    missing = [name for name in kinds if name not in columns]
+    if missing:
+        raise BlockError(f"columns missing: {', '.join(missing)}")
+    return to_table({name: columns[name] for name in kinds}, kinds)
+
+
+def _keys(
+    tables: Mapping[str, Mapping[str, object]], on: str, aligned: Aligned | None
+) -> dict[str, tuple[bytes, ...]]:
+    """Made-up keys of both tables' rows, equal for the same person and no others."""
+    if bool(on) == (aligned is not None):
+        raise ConfigError(
+            "who is in both tables: either `on` or `aligned` must say so",
+            remedy="on='column', or aligned=(rows of active, rows of passive)",
+        )
+    if aligned is not None:
+        return _keys_by_rows(tables, aligned)
+    known: dict[object, int] = {}
+    return {role: _keys_by_column(table, on, role, known) for role, table in tables.items()}
+
+
+def _keys_by_rows(
+    tables: Mapping[str, Mapping[str, object]], aligned: Aligned
+) -> dict[str, tuple[bytes, ...]]:
+    keys = {}
+    rows = {role: np.asarray(given, np.int64) for role, given in zip(tables, aligned, strict=True)}
+    if len(rows[ACTIVE]) != len(rows[PASSIVE]):
+        raise ConfigError(
+            f"aligned: {len(rows[ACTIVE])} rows of one table, {len(rows[PASSIVE])} of the other"
+        )
+    for role, table in tables.items():
+        count = _rows(table)
+        found = np.unique(rows[role])
+        if len(found) != len(rows[role]) or (len(found) and not 0 <= found[0] <= found[-1] < count):
+            raise ConfigError(f"aligned: rows of the {role} table must be different and in 0..{count - 1}")
+        names = [f"{role} {row}".encode() for row in range(count)]
+        for person, row in enumerate(rows[role].tolist()):
+            names[row] = b"common %d" % person
+        keys[role] = tuple(names)
+    return keys
+
+
+def _keys_by_column(
+    table: Mapping[str, object], on: str, role: str, known: dict[object, int]
+) -> tuple[bytes, ...]:
+    """Keys by the values in a column; a row without one is nobody of the other table."""
+    if on not in table:
+        raise BlockError(f"the {role} table has no column {on!r}")
+    return tuple(
+        f"{role} {row}".encode() if is_missing(value) else b"person %d" % known.setdefault(value, len(known))
+        for row, value in enumerate(np.asarray(table[on]).tolist())
+    )
+
+
+def _rows(table: Mapping[str, object]) -> int:
+    return len(np.asarray(next(iter(table.values())))) if table else 0
+
+
+def _held_out(keys: Mapping[str, tuple[bytes, ...]], test: ArrayLike) -> dict[str, NDArray[np.uint8]]:
+    """Split codes of both tables' rows: test people are so in both."""
+    rows = _row_numbers(test, len(keys[ACTIVE]))
+    people = {keys[ACTIVE][row] for row in rows.tolist()}
+    return {
+        role: np.array([Split.TEST if key in people else Split.TRAIN for key in names], np.uint8)
+        for role, names in keys.items()
+    }
+
+
+def _row_numbers(given: ArrayLike, rows: int) -> Rows:
+    """Row numbers, from row numbers or from truth values (rows,)."""
+    array = np.asarray(given)
+    if array.dtype == np.bool_:
+        if array.shape != (rows,):
+            raise ConfigError(f"test: expected {rows} truth values, came shape {array.shape}")
+        return np.flatnonzero(array).astype(np.int64)
+    numbers = array.astype(np.int64)
+    if len(numbers) and not 0 <= numbers.min() <= numbers.max() < rows:
+        raise ConfigError(f"test: rows must be in 0..{rows - 1}")
+    return numbers
+
+
+def _check_labels(codes: NDArray[np.int64], classes: Sequence[object], rows: int) -> None:
+    if len(codes) != rows:
+        raise BlockError(f"{rows} rows of the active party, {len(codes)} labels")
+    if len(classes) < 2:
+        raise BlockError(
+            f"labels of {len(classes)} classes, at least 2 are needed",
+            remedy="if one class is called -1, say missing_label=None",
+        )
+
+
+def _bounded(config: FedCVTConfig, data: Mapping[str, PartyData]) -> FedCVTConfig:
+    """The settings with bounds that leave nobody out."""
+    most = max(config.minimum_overlap, *(party.table.rows for party in data.values()))
+    return replace(
+        config, max_common=most, max_aligned_train=most, max_aligned_test=most, max_passive_only=most
+    )
