@@ -151,7 +151,7 @@ def _tensors(module: nn.Module) -> Iterator[tuple[str, Tensor]]:
 
 def load_parameters(prefix: str, module: nn.Module, state: State) -> None:
     """Sets what `parameters` gave, in place; ModelError naming an array that is missing or of another shape."""
-    for name, value in module.named_parameters():
+    for name, value in _tensors(module):
         stored = state.get(f"{prefix}.{name}")
         if stored is None or stored.shape != tuple(value.shape):
             came = "nothing" if stored is None else f"shape {stored.shape}"
@@ -171,9 +171,7 @@ def pack_training(module: nn.Module, optimiser: torch.optim.Optimizer) -> dict[s
 
 def restore_training(module: nn.Module, optimiser: torch.optim.Optimizer, state: State) -> None:
     """Sets what `pack_training` stored, in place."""
-    for name, tensor in _tensors(module):
-        with torch.no_grad():
-            tensor.copy_(torch.tensor(state[f"parameter.{name}"]))
+    load_parameters("parameter", module, state)
     for name, parameter in module.named_parameters():
         optimiser.state[parameter] = {moment: torch.tensor(state[f"{moment}.{name}"]) for moment in _MOMENTS}
 

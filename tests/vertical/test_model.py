@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
@@ -27,6 +27,26 @@ def data() -> tuple[PartyData, PartyData]:
 @pytest.fixture(scope="module")
 def trained(data) -> tuple[Outcome, Outcome]:
     return run(*data, SMALL)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"encoder": "mlp", "normalisation": "batch", "scaling": "quantile", "unique_passive": 5},
+        {"encoder": "cnn", "normalisation": "batch", "image_active": "3x1", "channels": 2},
+        {"encoder": "cnn", "normalisation": "layer", "image_passive": "1x2", "channels": 2},
+    ],
+    ids=["batch", "image", "passive image"],
+)
+def test_any_encoder_is_and_votes_the_same_after_a_restart(data, changes):
+    outcomes = run(*data, replace(SMALL, **changes))
+    active, passive = parts(outcomes)
+    for part, outcome in zip((active, passive), outcomes, strict=True):
+        assert all(np.array_equal(outcome.artifacts[name], array) for name, array in part.pack().items())
+    people = data[1].table.take(outcomes[1].artifacts["rows.passive_only"])
+    votes = active.predictor(filling=True).vote(active.shown(passive.show(people), "views"))
+    assert votes.label.tolist() == outcomes[0].artifacts["pseudo_label"].tolist()
+    assert votes.accepted.tolist() == outcomes[0].artifacts["pseudo_accepted"].tolist()
 
 
 def parts(trained) -> tuple[ActivePart, PassivePart]:
