@@ -11,6 +11,11 @@ import math
 import torch
 from torch import Tensor
 
+from vertical.chunked_attention import attend_in_chunks
+
+WHOLE = 1 << 24
+"""Up to so many products of queries and keys the whole matrix of weights is formed: 64 MB in float32."""
+
 
 def attention_weights(
     query: Tensor, keys: Tensor, *, temperature: float, own: Tensor | None = None
@@ -51,8 +56,11 @@ def attend(
     """Attention-weighted mean (m, v) of values (n, v), found by query (m, d) among keys (n, d).
 
     A query without a visible key, and every query when n = 0, gets the zero vector (ours; the paper
-    doesn't meet this case).
+    doesn't meet this case). Above `WHOLE` products the keys are taken in chunks, with the same result up to rounding.
     """
+    if query.shape[0] * keys.shape[0] > WHOLE:
+        scale = 1.0 / (temperature * math.sqrt(query.shape[1]))
+        return attend_in_chunks(query, keys, values, scale, own)
     return attention_weights(query, keys, temperature=temperature, own=own) @ values
 
 
