@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 
 from parties.blocks.columns import CellRules, ColumnKind, class_codes, split_codes, typed_column
 from parties.blocks.csv_text import CsvFormat, read_csv
-from parties.blocks.key_text import key_format
+from parties.blocks.keys.reading import Duplicates, KeyPolicy, SubjectKeys, read_keys
+from parties.blocks.keys.recipe import KeyRecipe, parse_recipe
+from parties.blocks.missing import KEY_MISSING_TOKENS
 from parties.blocks.parquet_file import plain_table, read_parquet
 from parties.blocks.schema import SMALLEST_GROUP, BlockSchema, public_column, published_rows, split_shares
-from parties.blocks.subject_key import Duplicates, SubjectKeys, parse_rule, read_keys
 from protocols.errors import BlockError
 from vertical.table import Split, Table
 
@@ -30,9 +31,10 @@ PARQUET_SUFFIXES = (".parquet", ".pq")
 class BlockSpec:
     """What the owner says of a file: names of the block and of its special columns, and how cells are read.
 
-    `kinds` overrides the inferred kind of columns; columns in `ignore` are left out. `label` and `split`
-    may be "": without a split column every row is a training row. `allow_unusable` leaves out any number of rows whose
-    key doesn't fit the rule, and not only a few.
+    `subject_key` is a column or, for a rule of several parts, several with commas between. `kinds` overrides the
+    inferred kind of columns; columns in `ignore` are left out. `label` and `split` may be "": without a split column
+    every row is a training row. `key_missing` are the texts that mean "no key"; they and the duplicates policy are
+    published. `allow_unusable` leaves out any number of rows whose key doesn't fit the rule, and not only a few.
     """
 
     name: str
@@ -41,6 +43,7 @@ class BlockSpec:
     split: str = ""
     key_rule: str = "text"
     duplicates: Duplicates = Duplicates.ERROR
+    key_missing: tuple[str, ...] = KEY_MISSING_TOKENS
     allow_unusable: bool = False
     kinds: Mapping[str, ColumnKind] = field(default_factory=dict)
     ignore: tuple[str, ...] = ()
@@ -54,19 +57,34 @@ class BlockSpec:
                 f"block name {self.name!r} is not usable",
                 remedy="use up to 64 lower-case letters, digits, '-' and '_'",
             )
-        parse_rule(self.key_rule)
-        if not isinstance(self.duplicates, Duplicates):
-            raise BlockError(f"duplicates: expected one of {', '.join(Duplicates)}")
+        keys = self.key_columns
+        KeyPolicy(duplicates=self.duplicates, missing=self.key_missing)  # raises for what can't be
         if not all(isinstance(kind, ColumnKind) for kind in self.kinds.values()):
             raise BlockError(f"kinds: expected {' or '.join(ColumnKind)} for each column")
-        special = [name for name in (self.subject_key, self.label, self.split) if name]
+        special = [*keys, *(name for name in (self.label, self.split) if name)]
         if not self.subject_key or len(set(special)) < len(special):
             raise BlockError(
-                "subject key, label and split must be three different columns", remedy="name them again"
+                "subject key, label and split must be different columns", remedy="name them again"
             )
         for name in (*self.ignore, *self.kinds):
             if name in special:
                 raise BlockError(f"column {name!r} is subject key, label or split, not a feature")
+
+    @property
+    def recipe(self) -> KeyRecipe:
+        """The key rule."""
+        return parse_recipe(self.key_rule)
+
+    @property
+    def key_columns(self) -> tuple[str, ...]:
+        """The columns of the subject key, in the order of the rule's parts."""
+        return self.recipe.columns(self.subject_key)
+
+    @property
+    def policy(self) -> KeyPolicy:
+        """What is decided of keys beside the rule."""
+        share = 1.0 if self.allow_unusable else UNUSABLE_SHARE
+        return KeyPolicy(duplicates=self.duplicates, missing=self.key_missing, unusable_share=share)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -94,17 +112,17 @@ def read_block(path: Path, spec: BlockSpec) -> FeatureBlock:
 
     Raises BlockError or SubjectKeyError naming line, column and counts.
     """
-    return block_from_table(read_source(path, key=spec.subject_key, form=spec.csv), spec)
+    return block_from_table(read_source(path, keys=spec.key_columns, form=spec.csv), spec)
 
 
-def read_source(path: Path, *, key: str | None, form: CsvFormat) -> pa.Table:
-    """The untyped cells of a CSV or parquet file; `key` is the column that its header must have (None:
+def read_source(path: Path, *, keys: tuple[str, ...], form: CsvFormat) -> pa.Table:
+    """The untyped cells of a CSV or parquet file; `keys` are the columns that its header must have (none:
     no matter)."""
     suffix = path.suffix.lower()
     if suffix in CSV_SUFFIXES:
-        return read_csv(path, key=key, form=form)
+        return read_csv(path, keys=keys, form=form)
     if suffix in PARQUET_SUFFIXES:
-        return read_parquet(path, key=key)
+        return read_parquet(path, keys=keys)
     raise BlockError(
         f"{path.name}: unknown kind of file", remedy=f"use {', '.join(CSV_SUFFIXES + PARQUET_SUFFIXES)}"
     )
@@ -117,17 +135,11 @@ def block_from_table(source: pa.Table, spec: BlockSpec) -> FeatureBlock:
     features = _feature_names(source, spec)
     if not source.num_rows:
         raise BlockError("the file has a header and no rows", remedy="nothing was stored")
-    cells = source.column(spec.subject_key)
-    keys = read_keys(
-        spec.subject_key,
-        cells,
-        parse_rule(spec.key_rule),
-        duplicates=spec.duplicates,
-        unusable_share=1.0 if spec.allow_unusable else UNUSABLE_SHARE,
-    )
+    columns = {name: source.column(name) for name in spec.key_columns}
+    keys = read_keys(columns, spec.recipe, spec.policy)
     # Rows that are left out must not leave their levels behind, so columns are typed after the choice of rows.
     kept = source.take(pa.array(keys.rows))
-    columns = [typed_column(name, kept.column(name), spec.kinds.get(name), spec.cells) for name in features]
+    typed = [typed_column(name, kept.column(name), spec.kinds.get(name), spec.cells) for name in features]
     split = np.full(kept.num_rows, Split.TRAIN, np.uint8)
     if spec.split:
         split = split_codes(spec.split, kept.column(spec.split))
@@ -138,7 +150,7 @@ def block_from_table(source: pa.Table, spec: BlockSpec) -> FeatureBlock:
         codes, classes = class_codes(spec.label, source.column(spec.label), spec.cells)
         labels = codes[keys.rows]
     return FeatureBlock(
-        spec=spec, keys=keys, table=Table(tuple(columns)), split=split, labels=labels, classes=classes
+        spec=spec, keys=keys, table=Table(tuple(typed)), split=split, labels=labels, classes=classes
     )
 
 
@@ -151,8 +163,10 @@ def describe_block(block: FeatureBlock, k: int = SMALLEST_GROUP) -> BlockSchema:
         commitment="",
         rows=published_rows(block.table.rows, k),
         subject_key=spec.subject_key,
-        key_rule=parse_rule(spec.key_rule).identifier,
-        key_format=key_format(block.keys.texts),
+        key_rule=spec.recipe.identifier,
+        key_formats=block.keys.forms,
+        key_missing=spec.key_missing,
+        duplicates=spec.duplicates,
         columns=tuple(public_column(column, k) for column in block.table.columns),
         label=spec.label,
         classes=block.classes,
@@ -164,11 +178,11 @@ def describe_block(block: FeatureBlock, k: int = SMALLEST_GROUP) -> BlockSchema:
 def _feature_names(source: pa.Table, spec: BlockSpec) -> list[str]:
     """The columns that are neither key, label, split nor ignored; BlockError naming a column that the
     settings name and the file lacks."""
-    named = (spec.subject_key, spec.label, spec.split, *spec.kinds)
+    named = (*spec.key_columns, spec.label, spec.split, *spec.kinds)
     for name in named:
         if name and name not in source.column_names:
             raise BlockError(f"the file has no column {name!r}", remedy="check the names that were given")
-    special = {spec.subject_key, spec.label, spec.split}
+    special = {*spec.key_columns, spec.label, spec.split}
     features = [name for name in source.column_names if name not in special]
     if not features:
         raise BlockError("the file has no feature column besides key, label and split")

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from parties.blocks.missing import MISSING_TOKENS, missing
+from parties.blocks.missing import MISSING_TOKENS, check_tokens, present
 from protocols.errors import BlockError
 from vertical.table import CategoricalColumn, Column, NumericColumn, Split
 
@@ -56,8 +56,7 @@ class CellRules:
             raise BlockError(f"decimal mark {self.decimal!r} is not usable", remedy="give '.' or ','")
         if not isinstance(self.infinite, Infinite):
             raise BlockError(f"infinite: expected {' or '.join(Infinite)}")
-        if any(token != token.strip().lower() for token in self.missing):
-            raise BlockError("missing tokens must be lower case and without blanks around them")
+        check_tokens(self.missing, BlockError)
 
 
 def typed_column(name: str, cells: pa.ChunkedArray, kind: ColumnKind | None, rules: CellRules) -> Column:
@@ -146,8 +145,7 @@ def as_text(cells: pa.ChunkedArray) -> pa.ChunkedArray:
 
 def present_text(cells: pa.ChunkedArray, tokens: tuple[str, ...]) -> pa.ChunkedArray:
     """The cells as text, null where missing."""
-    text = as_text(cells)
-    return pc.if_else(missing(text, tokens), pa.scalar(None, pa.large_string()), text)
+    return present(as_text(cells), tokens)
 
 
 def _is_number(kind: pa.DataType) -> bool:

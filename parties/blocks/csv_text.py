@@ -43,11 +43,11 @@ class CsvFormat:
             )
 
 
-def read_csv(path: Path, *, key: str | None, form: CsvFormat) -> pa.Table:
+def read_csv(path: Path, *, keys: tuple[str, ...], form: CsvFormat) -> pa.Table:
     """All columns of the file as large_string, blanks around header names removed.
 
-    `key` is the column that the owner named as subject key: only when the header has it do we trust the
-    first line to be a header and name other columns in errors (None: the file is not private, and any
+    `keys` are the columns that the owner named as subject key: only when the header has them do we trust the
+    first line to be a header and name other columns in errors (none: the file is not private, and any
     header will do). Raises BlockError naming the line for a ragged line or broken quoting.
     """
     reader = csv.reader(io.StringIO(_text(path, form), newline=""), delimiter=form.delimiter, strict=True)
@@ -56,8 +56,9 @@ def read_csv(path: Path, *, key: str | None, form: CsvFormat) -> pa.Table:
     names = [name.strip() for name in header]
     if not names:
         raise BlockError(f"{path.name} is empty", remedy="the first line must hold the column names")
-    if key is not None and key not in names:
-        raise _no_key_column(path.name, key, header)
+    for key in keys:
+        if key not in names:
+            raise _no_key_column(path.name, key, header)
     check_names(names)
     chunks: list[list[pa.Array]] = [[] for _ in names]
     full = _full_rows(rows, len(names))

@@ -18,11 +18,12 @@ from parties.blocks.block import FeatureBlock
 from parties.blocks.columns import CellRules, ColumnKind, present_text, split_codes, typed_column
 from parties.blocks.counts import plural
 from parties.blocks.csv_text import check_names
-from parties.blocks.key_text import key_text
-from parties.blocks.missing import KEY_MISSING_TOKENS, missing
+from parties.blocks.keys.cells import key_text
+from parties.blocks.keys.folding import ascii_letters_and_digits
+from parties.blocks.keys.recipe import joined
+from parties.blocks.missing import present
 from parties.blocks.parquet_file import plain_table
 from parties.blocks.schema import LARGEST, BlockSchema, PublicColumn, coarse
-from parties.blocks.subject_key import parse_rule
 from protocols.errors import BlockError
 from vertical.table import CategoricalColumn, Column, NumericColumn, Split, Table
 
@@ -38,7 +39,8 @@ def make_mock(
     schema: BlockSchema, *, rows: int, generator: np.random.Generator, prefix: str = PREFIX
 ) -> pd.DataFrame:
     """A mock of so many rows in the schema's columns, every cell text, "" where missing."""
-    cells: dict[str, list[str]] = {schema.subject_key: [f"{prefix}{row:06d}" for row in range(1, rows + 1)]}
+    keys = [f"{prefix}{row:06d}" for row in range(1, rows + 1)]
+    cells: dict[str, list[str]] = dict.fromkeys(schema.key_columns, keys)
     for column in schema.columns:
         drawn = _draw(column, rows, generator)
         absent = generator.random(rows) < column.missing_share
@@ -52,9 +54,10 @@ def make_mock(
 
 
 def free_prefix(block: FeatureBlock) -> str:
-    """A key prefix for mocks that no key of the block begins with."""
+    """A key prefix for mocks that no key of the block has, by its letters: rules leave case and hyphens out."""
+    letters = ascii_letters_and_digits(pc.utf8_lower(block.keys.texts))
     prefix = PREFIX
-    while pc.any(pc.starts_with(block.keys.texts, prefix)).as_py():
+    while pc.any(pc.match_substring(letters, prefix.replace("-", "").lower())).as_py():
         prefix += "X-"
     return prefix
 
@@ -72,12 +75,15 @@ def checked_mock(
     check_names(names)
     spec = block.spec
     cells_rules = rules or spec.cells
-    expected = [spec.subject_key, *block.table.names, *(name for name in (spec.label, spec.split) if name)]
+    expected = [*spec.key_columns, *block.table.names, *(name for name in (spec.label, spec.split) if name)]
     _check_columns(expected, names)
     source = plain_table(source.select(expected))
     if not source.num_rows:
         raise BlockError("the mock has no rows", remedy="give it some, or leave out --mock")
-    keys = key_text(spec.subject_key, source.column(spec.subject_key))
+    keys = {
+        name: key_text(name, source.column(name), dates=rule.takes_dates)
+        for name, rule in zip(spec.key_columns, spec.recipe.parts, strict=True)
+    }
     columns = [_mock_column(like, source.column(like.name), cells_rules) for like in block.table.columns]
     labels: NDArray[np.int64] | None = None
     split: NDArray[np.uint8] | None = None
@@ -86,7 +92,7 @@ def checked_mock(
     if spec.split:
         split = split_codes(spec.split, source.column(spec.split))
     _refuse_private(block, keys, columns, labels, split)
-    cells: dict[str, list[str]] = {spec.subject_key: pc.fill_null(keys, "").to_pylist()}
+    cells: dict[str, list[str]] = {name: pc.fill_null(text, "").to_pylist() for name, text in keys.items()}
     cells |= {column.name: _cell_texts(column) for column in columns}
     if labels is not None:
         cells[spec.label] = ["" if code < 0 else block.classes[code] for code in labels]
@@ -190,14 +196,14 @@ def _mock_labels(
 
 def _refuse_private(
     block: FeatureBlock,
-    keys: pa.ChunkedArray,
+    keys: dict[str, pa.ChunkedArray],
     columns: list[Column],
     labels: NDArray[np.int64] | None,
     split: NDArray[np.uint8] | None,
 ) -> None:
     """Raises BlockError when the mock holds a row of the block (compared with the key), or a key of it."""
-    given = pc.if_else(missing(keys, KEY_MISSING_TOKENS), pa.scalar(None, pa.large_string()), keys)
-    normal = parse_rule(block.spec.key_rule).normalise(given)
+    given = [present(text, block.spec.key_missing) for text in keys.values()]
+    normal = joined(block.spec.recipe.parts_of(given))
     found = pc.fill_null(pc.index_in(normal, value_set=block.keys.texts, skip_nulls=True), -1).to_numpy()
     mine = np.flatnonzero(found >= 0)
     if not len(mine):

@@ -10,7 +10,7 @@ from parties.blocks.csv_text import check_names
 from protocols.errors import BlockError
 
 
-def read_parquet(path: Path, *, key: str | None) -> pa.Table:
+def read_parquet(path: Path, *, keys: tuple[str, ...]) -> pa.Table:
     """The file's columns: text as large_string, dictionaries decoded, numbers, booleans and times in their own type.
 
     Raises BlockError for an unreadable file, a missing key column or a nested type (naming the column).
@@ -27,10 +27,11 @@ def read_parquet(path: Path, *, key: str | None) -> pa.Table:
         raise BlockError(
             f"{path.name} is not a sound parquet file", remedy="write it again, with text as UTF-8"
         )
-    if key is not None and key not in table.column_names:
-        raise BlockError(
-            f"{path.name} has no column {key!r}", remedy="give the subject key's column as --key"
-        )
+    for key in keys:
+        if key not in table.column_names:
+            raise BlockError(
+                f"{path.name} has no column {key!r}", remedy="give the subject key's column as --key"
+            )
     return plain_table(table)
 
 

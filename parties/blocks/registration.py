@@ -10,10 +10,10 @@ import numpy as np
 import pandas as pd
 
 from parties.blocks.block import BlockSpec, FeatureBlock, describe_block, read_block, read_source
+from parties.blocks.keys.reading import KeyReport
 from parties.blocks.mock import CANONICAL, checked_mock, free_prefix, make_mock
 from parties.blocks.schema import SMALLEST_GROUP, BlockSchema
 from parties.blocks.store import Store
-from parties.blocks.subject_key import KeyReport
 
 MOCK_ROWS = 100
 
@@ -57,7 +57,7 @@ def rare_classes(block: FeatureBlock, k: int = SMALLEST_GROUP) -> int:
 
 def _mock(block: FeatureBlock, path: Path | None, generator: np.random.Generator, k: int) -> pd.DataFrame:
     if path is not None:
-        return checked_mock(block, read_source(path, key=None, form=block.spec.csv))
+        return checked_mock(block, read_source(path, keys=(), form=block.spec.csv))
     schema = describe_block(block, k)
     made = make_mock(schema, rows=MOCK_ROWS, generator=generator, prefix=free_prefix(block))
     return checked_mock(block, made, CANONICAL)

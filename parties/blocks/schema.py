@@ -13,7 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parties.blocks.columns import ColumnKind
-from parties.blocks.key_text import KeyFormat, KeyOffer
+from parties.blocks.counts import plural
+from parties.blocks.keys.form import KeyFormat, KeyOffer
+from parties.blocks.keys.reading import Duplicates
+from parties.blocks.keys.recipe import parse_recipe
 from protocols.errors import BlockError
 from protocols.records import decode_record, encode_record
 from vertical.table import CategoricalColumn, Column, NumericColumn, Split
@@ -62,6 +65,8 @@ class SplitShare:
 class BlockSchema:
     """The public document of one version of a block. `label` and `split_column` are "" where there is none.
 
+    `key_formats` are the outward forms of the key's parts, `key_missing` the texts that mean "no key".
+
     Before the store has taken the block in, version is 0 and commitment "".
     """
 
@@ -71,12 +76,21 @@ class BlockSchema:
     rows: int
     subject_key: str
     key_rule: str
-    key_format: KeyFormat
+    key_formats: tuple[KeyFormat, ...]
+    key_missing: tuple[str, ...]
+    duplicates: Duplicates
     columns: tuple[PublicColumn, ...]
     label: str
     classes: tuple[str, ...]
     split_column: str
     splits: tuple[SplitShare, ...]
+
+    def __post_init__(self) -> None:
+        """Raises SubjectKeyError or BlockError where key columns, rule and formats don't belong together."""
+        if len(self.key_formats) != len(self.key_columns):
+            raise BlockError(
+                f"key_formats: {len(self.key_formats)} for {plural(len(self.key_columns), 'key column')}"
+            )
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -85,13 +99,18 @@ class BlockSchema:
 
     @property
     def all_names(self) -> tuple[str, ...]:
-        """Every column that a file or mock of this block has: subject key, features, label, split."""
+        """Every column that a file or mock of this block has: key columns, features, label, split."""
         extra = tuple(name for name in (self.label, self.split_column) if name)
-        return (self.subject_key, *self.names, *extra)
+        return (*self.key_columns, *self.names, *extra)
+
+    @property
+    def key_columns(self) -> tuple[str, ...]:
+        """The columns of the subject key."""
+        return parse_recipe(self.key_rule).columns(self.subject_key)
 
     def key_offer(self, party: str) -> KeyOffer:
         """What `check_agreement` compares with another party's."""
-        return KeyOffer(party=party, column=self.subject_key, rule=self.key_rule, form=self.key_format)
+        return KeyOffer(party=party, column=self.subject_key, rule=self.key_rule, forms=self.key_formats)
 
 
 def schema_text(schema: BlockSchema) -> str:

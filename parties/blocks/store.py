@@ -102,7 +102,7 @@ class Store:
         """The mock twin of the newest version, every cell text, "" where missing."""
         schema = self.describe(name)
         path = self._version_folder(name, schema.version) / MOCK
-        return read_csv(path, key=schema.subject_key, form=CsvFormat()).to_pandas()
+        return read_csv(path, keys=schema.key_columns, form=CsvFormat()).to_pandas()
 
     def find(self, commitment: str) -> BlockSchema:
         """The schema of the block of this commitment; BlockError if it was replaced, DataMissingError if

@@ -33,13 +33,35 @@ def register(app: typer.Typer) -> None:
 def block_add(
     file: Annotated[Path, typer.Argument(help="CSV or parquet file.")],
     name: Annotated[str, typer.Option(help="Name of the block.")],
-    key: Annotated[str, typer.Option(help="Column that identifies people; always read as text.")],
+    key: Annotated[
+        str,
+        typer.Option(
+            help="Column that identifies people; always read as text. Several with commas between, for a rule of "
+            "several parts."
+        ),
+    ],
     state: StateOption,
     label: Annotated[str, typer.Option(help="Label column (the active party's).")] = "",
     split: Annotated[
         str, typer.Option(help="Column with train, validation or test; without it all rows train.")
     ] = "",
-    key_rule: Annotated[str, typer.Option(help="How keys are compared: text, or digits:WIDTH.")] = "text",
+    key_rule: Annotated[
+        str,
+        typer.Option(
+            help="How keys are compared: text, text:trim, digits:WIDTH, code, name, email, email:gmail, phone:REGION, "
+            "date, date:DD.MM.YYYY; for several columns joined by +, as in name+name+date."
+        ),
+    ] = "text",
+    key_missing: Annotated[
+        Columns,
+        typer.Option(help="A further text that means 'no key', such as 999; may be repeated; published."),
+    ] = None,
+    key_present: Annotated[
+        Columns,
+        typer.Option(
+            help="A text that usually means 'no key' and is one here, such as the name Na; may be repeated."
+        ),
+    ] = None,
     duplicates: Annotated[
         str,
         typer.Option(
@@ -78,7 +100,8 @@ def block_add(
     """Read a file, check it, make its mock twin and store it as a feature block."""
     from parties.blocks.block import BlockSpec
     from parties.blocks.csv_text import CsvFormat
-    from parties.blocks.subject_key import Duplicates
+    from parties.blocks.keys.reading import Duplicates
+    from parties.blocks.missing import key_tokens
     from parties.roles.owner import add_block
 
     spec = BlockSpec(
@@ -88,6 +111,7 @@ def block_add(
         split=split,
         key_rule=key_rule,
         duplicates=Duplicates(duplicates),
+        key_missing=key_tokens(key_missing or (), key_present or ()),
         allow_unusable=allow_unusable,
         kinds=_kinds(numeric or [], categorical or []),
         ignore=tuple(ignore or ()),

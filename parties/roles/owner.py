@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 
 from parties.blocks.block import BlockSpec, read_block
+from parties.blocks.keys.reading import KeyReport
 from parties.blocks.registration import rare_classes, register
 from parties.blocks.schema import SMALLEST_GROUP, BlockSchema, schema_text
 from parties.blocks.store import Store
-from parties.blocks.subject_key import KeyReport
 from parties.control.asking import ask, task_end
 from parties.home.cards import CARD_LIMIT, PartyCard, parse_card
 from parties.home.journal import Actor, Journal
@@ -174,7 +174,13 @@ def _schema_lines(schema: BlockSchema) -> list[str]:
     lines = [
         f"block {schema.block} version {schema.version}, {schema.rows} rows (rounded up)",
         f"commitment  {schema.commitment}",
-        f"subject key {schema.subject_key} ({schema.key_rule}; {schema.key_format.describe()})",
+        f"subject key {schema.subject_key} (rule {schema.key_rule})",
+        *(
+            f"  {column:<18} {form.describe()}"
+            for column, form in zip(schema.key_columns, schema.key_formats, strict=True)
+        ),
+        f"no key      {', '.join(token for token in schema.key_missing if token)}; "
+        f"rows that share a key: {schema.duplicates}",
         f"label       {schema.label + ': ' + ', '.join(schema.classes) if schema.label else 'none'}",
         f"split       {', '.join(f'{part.split} {part.share:.0%}' for part in schema.splits)}",
     ]
@@ -213,10 +219,14 @@ def _counts(report: KeyReport) -> str:
         (report.blank, "blank"),
         (report.unusable, "unusable"),
         (report.duplicate_rows_left_out, "left out as duplicates"),
-        (report.spaced, "with blanks around the key"),
     ):
         if count:
             facts.append(f"{count} {what}")
+    for part in report.parts:
+        if len(report.parts) > 1 and part.blank + part.unusable:
+            facts.append(f"in {part.column} {part.blank} blank and {part.unusable} unusable")
+        if part.spaced:
+            facts.append(f"{part.spaced} with blanks around {part.column}")
     return ", ".join(facts)
 
 

@@ -13,7 +13,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from parties import catalog
-from parties.blocks.key_text import check_agreement
+from parties.blocks.keys.form import check_agreement
 from parties.computation import Computation
 from parties.home.cards import PartyCard
 from parties.syft_side.publication import Publication

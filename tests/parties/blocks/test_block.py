@@ -11,7 +11,7 @@ import pytest
 from parties.blocks.block import block_from_table, describe_block, read_block
 from parties.blocks.columns import CellRules, ColumnKind
 from parties.blocks.csv_text import CsvFormat
-from parties.blocks.subject_key import Duplicates
+from parties.blocks.keys.reading import Duplicates
 from protocols.errors import BlockError, FedaccordError, SubjectKeyError
 from tests.parties.blocks.block_samples import bank_block, spec, written
 
@@ -167,7 +167,7 @@ def test_what_does_not_fit_is_named(tmp_path, text, more, problem):
         {"label": "a", "split": "a"},
         {"ignore": ("cust_id",)},
         {"label": "y", "kinds": {"y": ColumnKind.NUMERIC}},
-        {"key_rule": "email"},
+        {"key_rule": "emails"},
         {"duplicates": "first"},
         {"kinds": {"a": "numeric"}},
     ],

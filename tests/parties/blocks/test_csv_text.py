@@ -11,10 +11,10 @@ from parties.blocks.csv_text import CsvFormat, read_csv
 from protocols.errors import BlockError
 
 
-def read(tmp_path, text, key="cust_id", **form):
+def read(tmp_path, text, keys=("cust_id",), **form):
     path = tmp_path / "data.csv"
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
-    return read_csv(path, key=key, form=CsvFormat(**form)).to_pydict()
+    return read_csv(path, keys=keys, form=CsvFormat(**form)).to_pydict()
 
 
 def test_cells_stay_text(tmp_path):
@@ -92,7 +92,7 @@ def test_impossible_delimiters(mark):
 
 def test_a_missing_file_is_named(tmp_path):
     with pytest.raises(BlockError, match=r"nothing\.csv"):
-        read_csv(tmp_path / "nothing.csv", key="a", form=CsvFormat())
+        read_csv(tmp_path / "nothing.csv", keys=("a",), form=CsvFormat())
 
 
 plain = st.text(st.characters(blacklist_categories=("Cs",), blacklist_characters="\0"), max_size=8)
@@ -106,5 +106,5 @@ def test_what_csv_writes_comes_back(tmp_path_factory, rows, mark):
     writer.writerows([("cust_id", "amt"), *rows])
     path = tmp_path_factory.mktemp("csv") / "data.csv"
     path.write_bytes(text.getvalue().encode())
-    found = read_csv(path, key="cust_id", form=CsvFormat(delimiter=mark)).to_pydict()
+    found = read_csv(path, keys=("cust_id",), form=CsvFormat(delimiter=mark)).to_pydict()
     assert list(zip(found["cust_id"], found["amt"], strict=True)) == rows

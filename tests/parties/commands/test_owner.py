@@ -233,7 +233,7 @@ def test_many_keys_that_do_not_fit_the_rule_refuse_the_file(folders: Path, tmp_p
     (tmp_path / "f.csv").write_text("\n".join(rows) + "\n")
     words = ("block", "add", tmp_path / "f.csv", "--name", "many", "--key", "who", "--key-rule", "digits:7")
     said = bad(*words, "-s", folders / "bank")
-    assert "3 of 40 keys don't fit the rule digits:7@1" in said
+    assert "3 of 40 keys that don't fit the rule digits:7@1" in said
     assert "--allow-unusable" in said
     assert "many" not in good("block", "show", "-s", folders / "bank").out
     assert "3 unusable" in good(*words, "--allow-unusable", "--categorical", "a", "-s", folders / "bank").out

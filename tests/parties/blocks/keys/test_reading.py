@@ -1,5 +1,6 @@
 """Keys of any exact type become the same text; what isn't exact, or isn't one row per person, is refused by counts."""
 
+import datetime
 import decimal
 
 import numpy as np
@@ -8,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parties.blocks.key_text import KeyOffer, check_agreement, key_format
-from parties.blocks.subject_key import DigitsRule, Duplicates, TextRule, parse_rule, read_keys
+from parties.blocks.keys.exact import DigitsRule, TextRule
+from parties.blocks.keys.reading import Duplicates, KeyPolicy, read_keys
+from parties.blocks.keys.recipe import KeyRecipe, parse_recipe
 from protocols.errors import SubjectKeyError
 
 TEXT = TextRule()
@@ -20,7 +22,12 @@ def column(values, kind=None):
 
 
 def keys(values, rule=TEXT, kind=None, **more):
-    return read_keys("cust_id", column(values, kind), rule, **more)
+    return read_keys({"cust_id": column(values, kind)}, KeyRecipe((rule,)), KeyPolicy(**more))
+
+
+def composite(rule, columns, **more):
+    cells = {name: column(values) for name, values in columns.items()}
+    return read_keys(cells, parse_recipe(rule), KeyPolicy(**more))
 
 
 def texts(values, rule=TEXT, kind=None, **more):
@@ -72,16 +79,16 @@ def test_a_floating_point_key_that_may_have_lost_digits_is_refused(kind, bad):
 
 
 def test_half_precision_keys_have_their_own_bound():
-    found = read_keys("cust_id", column(np.array([1, 2000], np.float16), pa.float16()), TEXT)
+    found = keys(np.array([1, 2000], np.float16), kind=pa.float16())
     assert found.texts.to_pylist() == ["1", "2000"]
     with pytest.raises(SubjectKeyError, match=r"2\*\*11"):
-        read_keys("cust_id", column(np.array([1, 2050], np.float16), pa.float16()), TEXT)
+        keys(np.array([1, 2050], np.float16), kind=pa.float16())
 
 
 @pytest.mark.parametrize("kind", [pa.bool_(), pa.date32(), pa.timestamp("s")])
 def test_types_without_one_text_are_refused(kind):
     with pytest.raises(SubjectKeyError, match="cust_id"):
-        read_keys("cust_id", column([None], kind), TEXT)
+        keys([None], kind=kind)
 
 
 @pytest.mark.parametrize("former", [["7.0", "12.0"], ["9.00719925474099E+15", "012"], ["1e+5", "xyzzy"]])
@@ -135,58 +142,8 @@ def test_no_usable_key_is_an_error():
         keys([None, "NA"])
 
 
-@pytest.mark.parametrize("text", ["text", "text@1", "digits:8", "digits:8@1"])
-def test_rules_are_named_with_their_version(text):
-    rule = parse_rule(text)
-    assert rule.identifier == text.split("@")[0] + "@1"
-    assert parse_rule(rule.identifier) == rule
-
-
-@pytest.mark.parametrize(
-    "text",
-    ["", "email", "digits", "digits:", "digits:0", "digits:65", "digits:x", "text:3", "text@2", "TEXT"],
-)
-def test_unknown_rules_are_refused(text):
-    with pytest.raises(SubjectKeyError, match="key rule"):
-        parse_rule(text)
-
-
 def test_a_repr_holds_no_key():
     assert "k1" not in repr(keys(["k1", "k2"]))
-
-
-def offer(party, values, rule=TEXT):
-    found = keys(values, rule)
-    return KeyOffer(party=party, column="cust_id", rule=rule.identifier, form=key_format(found.texts))
-
-
-def test_zero_padded_against_plain_numbers_says_that_the_formats_differ():
-    bank = offer("bank", ["007", "012", "100"])
-    shop = offer("shop", ["7", "50", "12", "60", ""])
-    with pytest.raises(
-        SubjectKeyError, match=r"formats.*cust_id.*fixed width 3, with leading zeros.*variable width"
-    ):
-        check_agreement(bank, shop)
-    with pytest.raises(SubjectKeyError, match="formats"):
-        check_agreement(shop, bank)
-    padded = [
-        offer("bank", ["007", "012", "100"], DigitsRule(3)),
-        offer("shop", ["7", "12", ""], DigitsRule(3)),
-    ]
-    check_agreement(*padded)
-
-
-def test_formats_that_can_match_pass():
-    check_agreement(offer("bank", ["1", "22"]), offer("shop", ["22", "333"]))
-    check_agreement(offer("bank", ["123", "456"]), offer("shop", ["1", "456"]))
-    check_agreement(offer("bank", ["c3", "a1"]), offer("shop", ["12", "13"]))
-    with pytest.raises(SubjectKeyError, match="formats"):
-        check_agreement(offer("bank", ["123", "456"]), offer("shop", ["12", "13"]))
-
-
-def test_different_rules_are_refused_first():
-    with pytest.raises(SubjectKeyError, match="text@1 and digits:3@1"):
-        check_agreement(offer("bank", ["007"]), offer("shop", ["7"], DigitsRule(3)))
 
 
 cells = st.one_of(
@@ -215,3 +172,57 @@ def test_digits_rule_agrees_with_a_plain_loop(values, width):
 @given(st.lists(st.integers(-(2**63), 2**63 - 1), min_size=1, max_size=30, unique=True))
 def test_int64_keys_equal_their_csv_text(values):
     assert texts(values, kind=pa.int64()) == texts([str(value) for value in values])
+
+
+def test_tokens_that_mean_no_key_can_be_named_and_unnamed():
+    assert texts(["999", "na", "7"], missing=("999",)) == ["na", "7"]
+    found = keys([" 999 ", "7"], missing=("999",))
+    assert (found.report.blank, found.report.usable) == (1, 1)
+    with pytest.raises(SubjectKeyError, match="lower case"):
+        keys(["7"], missing=("NA",))
+
+
+PEOPLE = {
+    "surname": ["Lang", "Lang", "", "Roth", "Roth"],
+    "born": ["1980-01-02", "1980-01-03", "1980-01-02", "31.12.1999", None],
+}
+
+
+def test_a_composite_key_needs_every_part():
+    found = composite("name+date", PEOPLE)
+    assert found.texts.to_pylist() == ["4:lang10:1980-01-02", "4:lang10:1980-01-03"]
+    assert found.rows.tolist() == [0, 1]
+    report = found.report
+    assert (report.rows, report.usable, report.blank, report.unusable) == (5, 2, 2, 1)
+    assert [(part.column, part.blank, part.unusable) for part in report.parts] == [
+        ("surname", 1, 0),
+        ("born", 1, 1),
+    ]
+
+
+def test_errors_of_composite_keys_name_the_columns_and_counts():
+    with pytest.raises(
+        SubjectKeyError, match="columns 'surname', 'born' have no usable key in 2 rows"
+    ) as caught:
+        composite("name+date", {"surname": ["Lang", ""], "born": ["soon", "1980-01-02"]})
+    assert "(surname: 1 blank, 0 unfit, born: 0 blank, 1 unfit)" in str(caught.value)
+    with pytest.raises(SubjectKeyError, match="have 1 duplicated key in 2 rows"):
+        composite("name+date", {"surname": ["Lang", "LANG"], "born": ["1980-01-02", "19800102"]})
+    with pytest.raises(SubjectKeyError, match="have 1 of 5 keys that don't fit"):
+        composite("name+date", PEOPLE, unusable_share=0.1)
+    with pytest.raises(SubjectKeyError, match=r"column 'born'.*made from numbers"):
+        composite("name+date", {"surname": ["Lang"], "born": ["19800102.0"]})
+
+
+@pytest.mark.parametrize("kind", [pa.date32(), pa.date64(), pa.timestamp("s"), pa.timestamp("ns")])
+def test_columns_of_days_are_days_where_the_rule_takes_them(kind):
+    day = datetime.date(1980, 1, 2)
+    values = [day if pa.types.is_date(kind) else datetime.datetime(1980, 1, 2), None]
+    assert texts(values, parse_recipe("date").parts[0], kind) == ["1980-01-02"]
+
+
+def test_times_of_day_are_no_days():
+    with pytest.raises(SubjectKeyError, match="'cust_id' has 1 times of day"):
+        keys([datetime.datetime(1980, 1, 2, 3)], parse_recipe("date").parts[0], pa.timestamp("us"))
+    with pytest.raises(SubjectKeyError, match="'cust_id' has the type"):
+        keys([datetime.datetime(1980, 1, 2)], parse_recipe("date").parts[0], pa.timestamp("us", tz="UTC"))
