@@ -3,15 +3,18 @@ before anything is stored."""
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from parties.blocks.columns import CellRules, ColumnKind, class_codes, split_codes, typed_column
-from parties.blocks.csv_text import CsvFormat, read_csv
+from parties.blocks.csv_format import CsvFormat
+from parties.blocks.csv_text import read_csv
+from parties.blocks.frames import frame_table
 from parties.blocks.keys.reading import Duplicates, KeyPolicy, SubjectKeys, read_keys
 from parties.blocks.keys.recipe import KeyRecipe, parse_recipe
 from parties.blocks.missing import KEY_MISSING_TOKENS
@@ -91,8 +94,8 @@ class BlockSpec:
 class FeatureBlock:
     """One party's rows, in memory: row i of every part is the person of key i. Rows without a usable key are left out.
 
-    split uint8 (rows,); labels int64 (rows,), -1 where missing, into `classes`; None and () without a label
-    column.
+    The spec says how a CSV file was found to be written. split uint8 (rows,); labels int64 (rows,), -1 where missing,
+    into `classes`; None and () without a label column.
     """
 
     spec: BlockSpec
@@ -101,6 +104,11 @@ class FeatureBlock:
     split: NDArray[np.uint8]
     labels: NDArray[np.int64] | None
     classes: tuple[str, ...]
+
+    @property
+    def source(self) -> str:
+        """How the source was written, in words; "" unless it was a CSV file."""
+        return self.spec.csv.describe() if self.spec.csv.encoding else ""
 
     def __repr__(self) -> str:
         """Name and counts: cells must not get into a log by way of a repr."""
@@ -112,25 +120,25 @@ def read_block(path: Path, spec: BlockSpec) -> FeatureBlock:
 
     Raises BlockError or SubjectKeyError naming line, column and counts.
     """
-    return block_from_table(read_source(path, keys=spec.key_columns, form=spec.csv), spec)
+    table, form = read_source(path, keys=spec.key_columns, form=spec.csv)
+    return block_from_table(table, replace(spec, csv=form))
 
 
-def read_source(path: Path, *, keys: tuple[str, ...], form: CsvFormat) -> pa.Table:
-    """The untyped cells of a CSV or parquet file; `keys` are the columns that its header must have (none:
-    no matter)."""
+def read_source(path: Path, *, keys: tuple[str, ...], form: CsvFormat) -> tuple[pa.Table, CsvFormat]:
+    """The untyped cells of a CSV or parquet file, and how a CSV file is written; `keys` are the columns that its
+    header must have (none: no matter)."""
     suffix = path.suffix.lower()
     if suffix in CSV_SUFFIXES:
         return read_csv(path, keys=keys, form=form)
     if suffix in PARQUET_SUFFIXES:
-        return read_parquet(path, keys=keys)
+        return read_parquet(path, keys=keys), form
     raise BlockError(
         f"{path.name}: unknown kind of file", remedy=f"use {', '.join(CSV_SUFFIXES + PARQUET_SUFFIXES)}"
     )
 
 
 def block_from_table(source: pa.Table, spec: BlockSpec) -> FeatureBlock:
-    """The block of a table that is already in memory (pyarrow; `pyarrow.Table.from_pandas(frame,
-    preserve_index=False)`)."""
+    """The block of a pyarrow table that is already in memory."""
     source = plain_table(source.drop_columns([name for name in spec.ignore if name in source.column_names]))
     features = _feature_names(source, spec)
     if not source.num_rows:
@@ -152,6 +160,11 @@ def block_from_table(source: pa.Table, spec: BlockSpec) -> FeatureBlock:
     return FeatureBlock(
         spec=spec, keys=keys, table=Table(tuple(typed)), split=split, labels=labels, classes=classes
     )
+
+
+def block_from_frame(frame: pd.DataFrame, spec: BlockSpec) -> FeatureBlock:
+    """The block of a data frame: key columns of any dtype give the keys that a file with the same values gives."""
+    return block_from_table(frame_table(frame, spec.key_columns), spec)
 
 
 def describe_block(block: FeatureBlock, k: int = SMALLEST_GROUP) -> BlockSchema:

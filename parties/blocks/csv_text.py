@@ -7,7 +7,6 @@ has once joined the wrong people. Errors name the file, the line and the counts,
 import csv
 import io
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,42 +14,25 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from parties.blocks.counts import plural
+from parties.blocks.csv_format import CsvFormat, decoded, found_delimiter, likeliest
 from protocols.errors import BlockError
 
 if TYPE_CHECKING:
     import _csv  # the only home of the reader's type
 
 CHUNK_ROWS = 50_000
-LIKELY_DELIMITERS = (";", "\t", "|", ",")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CsvFormat:
-    """How a CSV file is written.
-
-    Quoting is always with double quotes; a UTF-8 byte order mark is accepted.
-    """
-
-    delimiter: str = ","
-    encoding: str = "utf-8"
-
-    def __post_init__(self) -> None:
-        """Raises BlockError for a delimiter that can't be one."""
-        if len(self.delimiter) != 1 or self.delimiter in '"\r\n ':
-            raise BlockError(
-                f"delimiter {self.delimiter!r} is not usable",
-                remedy="give one character, as in --delimiter ';'",
-            )
-
-
-def read_csv(path: Path, *, keys: tuple[str, ...], form: CsvFormat) -> pa.Table:
-    """All columns of the file as large_string, blanks around header names removed.
+def read_csv(path: Path, *, keys: tuple[str, ...], form: CsvFormat) -> tuple[pa.Table, CsvFormat]:
+    """All columns of the file as large_string, blanks around header names removed; and how the file is written.
 
     `keys` are the columns that the owner named as subject key: only when the header has them do we trust the
     first line to be a header and name other columns in errors (none: the file is not private, and any
     header will do). Raises BlockError naming the line for a ragged line or broken quoting.
     """
-    reader = csv.reader(io.StringIO(_text(path, form), newline=""), delimiter=form.delimiter, strict=True)
+    text, encoding = decoded(_bytes(path), path.name, form.encoding)
+    delimiter = form.delimiter or found_delimiter(text, path.name, keys)
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
     rows = _numbered_rows(reader, path.name)
     _, header = next(rows, (0, []))
     names = [name.strip() for name in header]
@@ -65,7 +47,8 @@ def read_csv(path: Path, *, keys: tuple[str, ...], form: CsvFormat) -> pa.Table:
     while chunk := list(islice(full, CHUNK_ROWS)):
         for parts, cells in zip(chunks, zip(*chunk, strict=True), strict=True):
             parts.append(pa.array(cells, pa.large_string()))
-    return pa.table([pa.chunked_array(parts, pa.large_string()) for parts in chunks], names=names)
+    table = pa.table([pa.chunked_array(parts, pa.large_string()) for parts in chunks], names=names)
+    return table, CsvFormat(delimiter=delimiter, encoding=encoding)
 
 
 def check_names(names: list[str]) -> None:
@@ -82,25 +65,13 @@ def check_names(names: list[str]) -> None:
             raise BlockError(f"column {name!r} occurs {names.count(name)} times", remedy="rename one of them")
 
 
-def _text(path: Path, form: CsvFormat) -> str:
+def _bytes(path: Path) -> bytes:
     try:
-        data = path.read_bytes()
+        return path.read_bytes()
     except OSError as error:
         raise BlockError(
             f"{path.name} cannot be read: {error.strerror}", remedy="check the path and its rights"
         ) from None
-    problem = ""
-    try:
-        text = data.decode(form.encoding)
-    except UnicodeDecodeError as error:
-        problem = f"{path.name} is not {form.encoding}: byte {error.start} does not fit"
-    except LookupError:
-        problem = f"unknown text encoding {form.encoding!r}"
-    if not problem and "\0" in text:
-        problem = f"{path.name} holds NUL characters"
-    if problem:
-        raise BlockError(problem, remedy="export the file as UTF-8, or give its --encoding")
-    return text.removeprefix("\ufeff")
 
 
 def _numbered_rows(reader: "_csv._reader", file: str) -> Iterator[tuple[int, list[str]]]:
@@ -150,11 +121,10 @@ def _ragged(line: int, fields: int, width: int) -> BlockError:
 
 def _no_key_column(file: str, key: str, header: list[str]) -> BlockError:
     remedy = "the first line must hold the column names, the subject key's among them"
-    if len(header) == 1:
-        counts = {mark: header[0].count(mark) for mark in LIKELY_DELIMITERS}
-        likely = max(counts, key=lambda mark: counts[mark])
-        if counts[likely]:
-            remedy = f"the file seems to be separated by {likely!r}: give --delimiter {likely!r}"
+    if len(header) == 1 and (likely := likeliest(header[0])) in header[0]:
+        remedy = f"the file seems to be separated by {likely!r}: give --delimiter {likely!r}"
+    elif "," in key:
+        remedy = "for a key of several columns give a --key-rule of as many parts, as in name+date"
     return BlockError(
         f"{file} has no column {key!r}; its first line has {plural(len(header), 'field')}", remedy=remedy
     )

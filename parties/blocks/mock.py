@@ -18,6 +18,7 @@ from parties.blocks.block import FeatureBlock
 from parties.blocks.columns import CellRules, ColumnKind, present_text, split_codes, typed_column
 from parties.blocks.counts import plural
 from parties.blocks.csv_text import check_names
+from parties.blocks.frames import frame_table
 from parties.blocks.keys.cells import key_text
 from parties.blocks.keys.folding import ascii_letters_and_digits
 from parties.blocks.keys.recipe import joined
@@ -168,16 +169,7 @@ def _mock_column(like: Column, cells: pa.ChunkedArray, rules: CellRules) -> Colu
 
 
 def _arrow(mock: pd.DataFrame | pa.Table) -> pa.Table:
-    if isinstance(mock, pa.Table):
-        return mock
-    table: pa.Table | None
-    try:
-        table = pa.Table.from_pandas(mock, preserve_index=False)
-    except (pa.ArrowException, TypeError, ValueError):
-        table = None  # the message would quote cells
-    if table is None:
-        raise BlockError("a column of the mock holds values of several types", remedy="give the mock as text")
-    return table
+    return mock if isinstance(mock, pa.Table) else frame_table(mock)
 
 
 def _mock_labels(

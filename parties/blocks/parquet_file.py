@@ -47,6 +47,9 @@ def _plain(name: str, cells: pa.ChunkedArray) -> pa.ChunkedArray:
     if pa.types.is_dictionary(cells.type):
         cells = cells.cast(cells.type.value_type)
     kind = cells.type
+    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind):
+        cells = _decoded(name, cells)
+        kind = cells.type
     if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_null(kind):
         return cells.cast(pa.large_string())
     number = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
@@ -56,3 +59,15 @@ def _plain(name: str, cells: pa.ChunkedArray) -> pa.ChunkedArray:
         f"column {name!r} has the type {kind}, which is neither text, number, truth value nor time",
         remedy="convert or remove it before registering",
     )
+
+
+def _decoded(name: str, cells: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Bytes as the text that they are in UTF-8."""
+    text: pa.ChunkedArray | None
+    try:
+        text = cells.cast(pa.large_binary()).cast(pa.large_string())
+    except pa.ArrowInvalid:
+        text = None
+    if text is None:
+        raise BlockError(f"column {name!r} holds bytes that are no UTF-8 text", remedy="export it as text")
+    return text

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from parties.blocks.block import BlockSpec, FeatureBlock, describe_block, read_block, read_source
+from parties.blocks.csv_format import CsvFormat
 from parties.blocks.keys.reading import KeyReport
 from parties.blocks.mock import CANONICAL, checked_mock, free_prefix, make_mock
 from parties.blocks.schema import SMALLEST_GROUP, BlockSchema
@@ -24,6 +25,7 @@ class Registration:
     many classes, whose names are published, have fewer than k people."""
 
     schema: BlockSchema
+    source: str
     keys: KeyReport
     rare_classes: int
 
@@ -43,8 +45,10 @@ def register(
     Raises BlockError or SubjectKeyError, naming line, column or counts.
     """
     block = read_block(path, spec)
-    schema = store.add(block, _mock(block, mock, generator, k), replace=replace, k=k)
-    return Registration(schema=schema, keys=block.keys.report, rare_classes=rare_classes(block, k))
+    schema = store.add(block, _mock(block, mock, spec.csv, generator, k), replace=replace, k=k)
+    return Registration(
+        schema=schema, source=block.source, keys=block.keys.report, rare_classes=rare_classes(block, k)
+    )
 
 
 def rare_classes(block: FeatureBlock, k: int = SMALLEST_GROUP) -> int:
@@ -55,9 +59,11 @@ def rare_classes(block: FeatureBlock, k: int = SMALLEST_GROUP) -> int:
     return int(np.count_nonzero(people < k))
 
 
-def _mock(block: FeatureBlock, path: Path | None, generator: np.random.Generator, k: int) -> pd.DataFrame:
+def _mock(
+    block: FeatureBlock, path: Path | None, form: CsvFormat, generator: np.random.Generator, k: int
+) -> pd.DataFrame:
     if path is not None:
-        return checked_mock(block, read_source(path, keys=(), form=block.spec.csv))
+        return checked_mock(block, read_source(path, keys=(), form=form)[0])
     schema = describe_block(block, k)
     made = make_mock(schema, rows=MOCK_ROWS, generator=generator, prefix=free_prefix(block))
     return checked_mock(block, made, CANONICAL)

@@ -31,7 +31,8 @@ from parties.blocks.block_files import (
     read_content,
 )
 from parties.blocks.columns import ColumnKind
-from parties.blocks.csv_text import CsvFormat, read_csv
+from parties.blocks.csv_format import STORED
+from parties.blocks.csv_text import read_csv
 from parties.blocks.schema import SMALLEST_GROUP, BlockSchema, parse_schema, schema_text
 from parties.home.private_files import make_private_folder, sync_folder, write_private
 from protocols.errors import BlockError, DataMissingError
@@ -102,7 +103,7 @@ class Store:
         """The mock twin of the newest version, every cell text, "" where missing."""
         schema = self.describe(name)
         path = self._version_folder(name, schema.version) / MOCK
-        return read_csv(path, keys=schema.key_columns, form=CsvFormat()).to_pandas()
+        return read_csv(path, keys=schema.key_columns, form=STORED)[0].to_pandas()
 
     def find(self, commitment: str) -> BlockSchema:
         """The schema of the block of this commitment; BlockError if it was replaced, DataMissingError if

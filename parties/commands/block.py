@@ -17,6 +17,13 @@ block = typer.Typer(
     no_args_is_help=True,
 )
 Columns = list[str] | None
+DelimiterOption = Annotated[
+    str, typer.Option(help="Delimiter of a CSV file; found out by the key columns unless given.")
+]
+EncodingOption = Annotated[
+    str,
+    typer.Option(help="Text encoding of a CSV file; UTF-8, or what a byte order mark says, unless given."),
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -89,8 +96,8 @@ def block_add(
             click_type=Choice(["refuse", "missing"]),
         ),
     ] = "refuse",
-    delimiter: Annotated[str, typer.Option(help="Delimiter of a CSV file.")] = ",",
-    encoding: Annotated[str, typer.Option(help="Text encoding of a CSV file.")] = "utf-8",
+    delimiter: DelimiterOption = "",
+    encoding: EncodingOption = "",
     mock: Annotated[Path | None, typer.Option(help="Your own mock file instead of a generated one.")] = None,
     replace: Annotated[
         bool, typer.Option("--replace", help="Store a new version of an existing block.")
@@ -99,7 +106,7 @@ def block_add(
 ) -> None:
     """Read a file, check it, make its mock twin and store it as a feature block."""
     from parties.blocks.block import BlockSpec
-    from parties.blocks.csv_text import CsvFormat
+    from parties.blocks.csv_format import CsvFormat
     from parties.blocks.keys.reading import Duplicates
     from parties.blocks.missing import key_tokens
     from parties.roles.owner import add_block

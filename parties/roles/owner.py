@@ -81,7 +81,8 @@ def add_block(
     """
     if dry_run:
         read = read_block(file, spec)
-        return f"dry run, nothing stored: {_counts(read.keys.report)}{_rare(rare_classes(read))}"
+        counts = f"{_counts(read.keys.report)}{_rare(rare_classes(read))}"
+        return f"dry run, nothing stored: {_read_as(read.source)}{counts}"
     generator = np.random.default_rng()
     done = register(Store(state.blocks), file, spec, generator=generator, mock=mock, replace=replace)
     schema = done.schema
@@ -94,7 +95,7 @@ def add_block(
     )
     published = "now" if _publish(state, schema.block) else "with the next `fedaccord serve`"
     return (
-        f"block {schema.block} version {schema.version}: {_counts(done.keys)}\n"
+        f"block {schema.block} version {schema.version}: {_read_as(done.source)}{_counts(done.keys)}\n"
         f"columns     {', '.join(schema.names)}\n"
         f"label       {schema.label or 'none'}{_rare(done.rare_classes)}\n"
         f"published   {published}: {schema.rows} rows (rounded up), commitment {schema.commitment[:16]}..."
@@ -211,6 +212,10 @@ def _rare(classes: int) -> str:
     return (
         f"; classes with fewer than {SMALLEST_GROUP} people: {classes}; the name of every class is published"
     )
+
+
+def _read_as(source: str) -> str:
+    return f"{source}; " if source else ""
 
 
 def _counts(report: KeyReport) -> str:

@@ -10,7 +10,7 @@ import pytest
 
 from parties.blocks.block import block_from_table, describe_block, read_block
 from parties.blocks.columns import CellRules, ColumnKind
-from parties.blocks.csv_text import CsvFormat
+from parties.blocks.csv_format import CsvFormat
 from parties.blocks.keys.reading import Duplicates
 from protocols.errors import BlockError, FedaccordError, SubjectKeyError
 from tests.parties.blocks.block_samples import bank_block, spec, written

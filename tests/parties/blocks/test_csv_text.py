@@ -7,14 +7,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from parties.blocks.csv_text import CsvFormat, read_csv
+from parties.blocks.csv_format import CsvFormat
+from parties.blocks.csv_text import read_csv
 from protocols.errors import BlockError
 
 
 def read(tmp_path, text, keys=("cust_id",), **form):
     path = tmp_path / "data.csv"
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
-    return read_csv(path, keys=keys, form=CsvFormat(**form)).to_pydict()
+    return read_csv(path, keys=keys, form=CsvFormat(**form))[0].to_pydict()
 
 
 def test_cells_stay_text(tmp_path):
@@ -28,12 +29,13 @@ def test_delimiters_line_ends_and_byte_order_mark(tmp_path, mark, end):
     assert read(tmp_path, text, delimiter=mark) == {"cust_id": ["1", "2"], "amt": [f'a{mark} "b"', "c"]}
 
 
-@pytest.mark.parametrize("encoding", ["latin-1", "utf-16", "cp1252"])
+@pytest.mark.parametrize("encoding", ["latin-1", "utf-16-le", "cp1252", "iso2022_jp"])
 def test_other_encodings_are_refused_until_named(tmp_path, encoding):
-    text = "cust_id,ort\n1,Köln\n".encode(encoding)
+    town = "東京" if encoding == "iso2022_jp" else "Köln"
+    text = f"cust_id,ort\n1,{town}\n".encode(encoding)
     with pytest.raises(BlockError, match=r"data.csv"):
         read(tmp_path, text)
-    assert read(tmp_path, text, encoding=encoding)["ort"] == ["Köln"]
+    assert read(tmp_path, text, encoding=encoding)["ort"] == [town]
 
 
 @pytest.mark.parametrize(
@@ -62,7 +64,7 @@ def test_ragged_lines_with_other_delimiters(tmp_path, mark):
 
 def test_a_wrong_delimiter_is_told(tmp_path):
     with pytest.raises(BlockError, match="no column 'cust_id'") as caught:
-        read(tmp_path, "cust_id;amt\n007;1\n")
+        read(tmp_path, "cust_id;amt\n007;1\n", delimiter=",")
     assert "';'" in caught.value.remedy
 
 
@@ -84,7 +86,7 @@ def test_one_column(tmp_path):
     assert read(tmp_path, "cust_id\n1\n\n2\n\n") == {"cust_id": ["1", "", "2"]}
 
 
-@pytest.mark.parametrize("mark", ["", ",,", '"', "\n", " "])
+@pytest.mark.parametrize("mark", [",,", '"', "\n", " "])
 def test_impossible_delimiters(mark):
     with pytest.raises(BlockError, match="delimiter"):
         CsvFormat(delimiter=mark)
@@ -106,5 +108,5 @@ def test_what_csv_writes_comes_back(tmp_path_factory, rows, mark):
     writer.writerows([("cust_id", "amt"), *rows])
     path = tmp_path_factory.mktemp("csv") / "data.csv"
     path.write_bytes(text.getvalue().encode())
-    found = read_csv(path, keys=("cust_id",), form=CsvFormat(delimiter=mark)).to_pydict()
+    found = read_csv(path, keys=("cust_id",), form=CsvFormat(delimiter=mark, encoding="utf-8"))[0].to_pydict()
     assert list(zip(found["cust_id"], found["amt"], strict=True)) == rows

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from parties.blocks.block import block_from_table, describe_block, read_block
 from parties.blocks.columns import CellRules
-from parties.blocks.csv_text import CsvFormat
+from parties.blocks.csv_format import CsvFormat
 from parties.blocks.mock import CANONICAL, checked_mock, free_prefix, make_mock, mock_table
 from protocols.errors import BlockError
 from tests.parties.blocks.block_samples import bank_block, made_mock, spec, written
