@@ -23,6 +23,7 @@ rounding).
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from enum import IntEnum
 from itertools import pairwise
 
 from protocols.errors import ConfigError, ProtocolError
@@ -49,6 +50,38 @@ class _Group:
 
     people: int | None
     smallest: int
+
+
+class Hidden(IntEnum):
+    """Why an overlap isn't told: too few people are common, or too few of a whole set aren't."""
+
+    NOT = 0
+    SMALL = 1
+    COMPLEMENT = 2
+
+
+def coarse_overlap(common: int, sets: Sequence[int], k: int) -> tuple[int, Hidden]:
+    """How many people two sets have in common, as others may know it: a multiple of k, rounded down, or 0 and why.
+
+    Hidden below k, and where fewer than k people of one of the sets are *not* common: with (nearly) all of a set common
+    the number would say of every person in it that the other side has them too. `sets` are the sizes of the sets, or
+    fewer where they aren't known exactly.
+    """
+    _check_k(k)
+    if common < k:
+        return 0, Hidden.SMALL
+    if any(size - common < k for size in sets):
+        return 0, Hidden.COMPLEMENT
+    return common // k * k, Hidden.NOT
+
+
+def overlap_report(size: int, hidden: Hidden, k: int) -> dict[str, Json]:
+    """What `coarse_overlap` found, as a group of a report."""
+    if hidden is Hidden.SMALL:
+        return _suppressed(f"<{k}", f"fewer than {k} people")
+    if hidden is Hidden.COMPLEMENT:
+        return _suppressed("complement", f"of one of the sets fewer than {k} people would not be common")
+    return {"people": size, "settings": {"rounded_down_to_a_multiple_of": k}}
 
 
 def suppress_small(count: int | None, k: int) -> int | str:

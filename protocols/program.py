@@ -83,6 +83,10 @@ Observe: TypeAlias = Callable[[Progress], None]
 """A program's way to tell its progress: I/O that is passed in."""
 
 
+def silent(progress: Progress) -> None:
+    """Tells nobody."""
+
+
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """What a program leaves: `report` may be released by the disclosure rules, `artifacts` stay here."""

@@ -1,0 +1,232 @@
+"""Alignment: exact, in the same order at both, and no key leaves a party."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from protocols.errors import OverlapError, ProtocolError, SubjectKeyError
+from protocols.psi import PsiTerms, align_in_clear, psi_client, psi_server
+from protocols.psi.crew import ALONE
+from protocols.psi.messages import PsiMatches, PsiRequest, PsiSecret, PsiSetup
+from protocols.seeds import injected
+from protocols.wire import Message, encode
+from tests.protocols.psi.sets import SEED, align, people, play
+
+KEYS = st.lists(st.binary(min_size=1, max_size=12), unique=True, max_size=30)
+
+
+@settings(max_examples=40, deadline=None)
+@given(common=KEYS, bank_only=KEYS, shop_only=KEYS, order=st.randoms(use_true_random=False))
+def test_it_is_set_intersection_in_one_order_at_both(common, bank_only, shop_only, order):
+    bank = list({*common, *bank_only})
+    shop = list({*common, *shop_only})
+    order.shuffle(bank)
+    order.shuffle(shop)
+    if not set(bank) & set(shop):
+        with pytest.raises(OverlapError):
+            align(bank, shop)
+        return
+    left, right = align(bank, shop)
+    found = [bank[row] for row in left.rows]
+    assert set(found) == set(bank) & set(shop)
+    assert len(found) == len(set(found))
+    assert found == [shop[row] for row in right.rows]
+    assert left.tag == right.tag
+
+
+def test_ac_05_order_and_identity_whatever_the_order_of_the_files():
+    bank, shop = [b"c3", b"a1", b"b2", b"d4"], [b"b2", b"z9", b"a1", b"d4"]
+    amounts, spends = (
+        {b"c3": 30, b"a1": 10, b"b2": 20, b"d4": 40},
+        {b"b2": 200, b"z9": 900, b"a1": 100, b"d4": 400},
+    )
+    seen = set()
+    for turn in range(4):
+        left, right = align(bank[turn:] + bank[:turn], shop[-turn:] + shop[:-turn])
+        pairs = [
+            (amounts[(bank[turn:] + bank[:turn])[i]], spends[(shop[-turn:] + shop[:-turn])[j]])
+            for i, j in zip(left.rows, right.rows, strict=True)
+        ]
+        assert set(pairs) == {(10, 100), (20, 200), (40, 400)}
+        assert left.tag == right.tag
+        seen.add((tuple(pairs), left.tag))
+    assert len(seen) == 1
+
+
+def test_another_seed_gives_another_tag_and_the_tag_is_no_plain_hash():
+    keys = [b"k%d" % i for i in range(8)]
+    first, _ = align(keys, keys)
+    again, _ = align(keys, keys)
+    other, _ = align(keys, keys, seed=injected(2, "bank"))
+    assert first.tag == again.tag != other.tag
+    assert sorted(first.rows) == sorted(other.rows) == list(range(8))
+
+
+def test_no_key_in_any_message_and_tags_only_of_common_people():
+    bank = [b"customer-%04d" % i for i in range(40)]
+    shop = [b"customer-%04d" % i for i in range(30, 60)]
+    messages: list[Message] = []
+    align(bank, shop, observe=lambda sender, to, message: messages.append(message))
+    for message in messages:
+        data = encode(message)
+        assert not any(key in data for key in {*bank, *shop})
+    assert isinstance(messages[-2], PsiMatches)
+    assert messages[-2].items.shape == (10, 32)
+
+
+def test_no_list_follows_the_order_of_a_file():
+    """Blinded keys are sorted by their pseudo-random points: the n-th isn't the file's n-th, and differs every time."""
+    sent: list[Message] = []
+    keys = people(50)
+    align(keys, keys, observe=lambda sender, to, message: sent.append(message))
+    align(keys, keys, observe=lambda sender, to, message: sent.append(message))
+    lists = [[bytes(item) for item in m.items] for m in sent if isinstance(m, PsiRequest | PsiSetup)]
+    assert len(lists) == 4
+    assert all(points == sorted(set(points)) for points in lists)
+    assert len({points[0] for points in lists}) == 4
+
+
+@pytest.mark.parametrize(("bank", "shop"), [([b"a"], [b"a"]), ([b"a", b"b"], [b"b"]), ([b"b"], [b"a", b"b", b"c"])])
+def test_small_sets_and_one_inside_the_other(bank, shop):
+    left, right = align(bank, shop)
+    assert len(left.rows) == len(right.rows) == len(set(bank) & set(shop))
+    assert left.tag == right.tag
+    assert (left.other_rows, right.other_rows) == (len(shop), len(bank))
+
+
+def test_sets_of_very_different_size():
+    bank, shop = people(3, start=998), people(1000)
+    for one, other in ((bank, shop), (shop, bank)):
+        left, right = align(one, other)
+        assert {one[row] for row in left.rows} == {b"person-000998", b"person-000999"}
+        assert [one[row] for row in left.rows] == [other[row] for row in right.rows]
+
+
+@pytest.mark.parametrize(("bank", "shop"), [([], []), ([], [b"a"]), ([b"a"], [])])
+def test_an_empty_set_is_an_error_that_says_so(bank, shop):
+    with pytest.raises(OverlapError, match="has 0 people"):
+        align(bank, shop)
+
+
+def test_no_common_customer_is_an_error_at_both_that_names_the_keys_as_the_place_to_look():
+    client, server = play(people(5), people(5, start=5))
+    assert isinstance(client, OverlapError)
+    assert isinstance(server, OverlapError)
+    assert "overlap 0: no common customers" in str(client)
+    assert "overlap <1" in str(server)
+    assert "key rules" in client.remedy == server.remedy
+
+
+def test_fewer_common_people_than_asked_for_are_told_to_the_other_side_as_a_bound_alone():
+    """R22: overlap 7, at least 10 asked for: the server hears that it is below 10, gets no tag and no secret."""
+    sent: list[Message] = []
+    terms = PsiTerms(least=10)
+    client, server = play(people(40), people(40, start=33), terms, observe=sent.append)
+    assert "overlap 7" in str(client)
+    assert "overlap <10" in str(server)
+    assert "7" not in str(server)
+    last = sent[-1]
+    assert isinstance(last, PsiMatches)
+    assert (last.of, last.items.shape) == (0, (0, 32))
+    left, right = align(people(43), people(43, start=33), terms=terms)
+    assert len(left.rows) == len(right.rows) == 10
+
+
+def test_a_set_below_the_minimum_is_refused_before_it_is_answered():
+    """A set of one is a question about a person, whatever the answer."""
+    sent: list[Message] = []
+    with pytest.raises(OverlapError, match="own set has 9 people"):
+        align(people(9), people(40), terms=PsiTerms(least=10))
+    prober = psi_client(people(9), "shop", SEED)
+    client, server = play(prober, people(40), PsiTerms(least=10), observe=sent.append)
+    assert isinstance(server, OverlapError)
+    assert "set of bank has fewer people than the 10" in str(server)
+    assert client is None
+    assert {type(message) for message in sent} == {PsiRequest}
+
+
+@pytest.mark.parametrize("keys", [[b"k1", b"k1", b"k2"], [b"k1", b""]])
+def test_unusable_keys_are_refused_before_any_message(keys):
+    sent: list[Message] = []
+    with pytest.raises(SubjectKeyError) as client:
+        align(keys, [b"k1"], observe=lambda sender, to, message: sent.append(message))
+    with pytest.raises(SubjectKeyError) as server:
+        next(psi_server(keys, "bank", SEED))
+    assert not sent
+    assert "k1" not in str(client.value) + str(server.value)
+
+
+def test_more_common_people_than_allowed_end_the_run_before_they_are_named():
+    keys = people(5)
+    sent: list[Message] = []
+    with pytest.raises(OverlapError, match="5 people are common, the request allows 4"):
+        align(keys, keys, terms=PsiTerms(most=4), observe=lambda sender, to, message: sent.append(message))
+    assert [type(message).__name__ for message in sent] == ["PsiRequest", "PsiSetup", "PsiResponse"]
+    left, _ = align(keys, keys, terms=PsiTerms(most=5))
+    assert len(left.rows) == 5
+
+
+def test_in_clear_is_the_same_alignment():
+    bank, shop = people(30), people(30, start=10)[::-1]
+    programs = align(bank, shop)
+    for one, other in zip(programs, align_in_clear(bank, shop, SEED), strict=True):
+        assert one.rows.tolist() == other.rows.tolist()
+        assert (one.tag, one.other_rows) == (other.tag, other.other_rows)
+
+
+@pytest.mark.parametrize("length", [1, 2, 7])
+def test_lists_in_many_parts_give_the_same_alignment(length, monkeypatch):
+    whole = align(people(9), people(9, start=3))
+    monkeypatch.setattr("protocols.psi.terms.PART", length)
+    monkeypatch.setattr("protocols.psi.blinding.PART", length)
+    monkeypatch.setattr("protocols.psi.pairing.PART", length)
+    sent: list[Message] = []
+    parts = align(people(9), people(9, start=3), observe=lambda sender, to, message: sent.append(message))
+    assert sum(isinstance(message, PsiRequest) for message in sent) == -(-9 // length)
+    assert [one.rows.tolist() for one in parts] == [one.rows.tolist() for one in whole]
+    assert parts[0].tag == whole[0].tag
+
+
+def _serve(*told: Message) -> None:
+    """A server with keys a, b that gets `told` from a client with the same keys at the end."""
+
+    def lying(terms: PsiTerms = PsiTerms()):
+        program = psi_client([b"a", b"b"], "shop", SEED, terms, crew=ALONE)
+        effect = next(program)
+        while not isinstance(getattr(effect, "message", None), PsiMatches):
+            effect = program.send((yield effect))
+        for message in told:
+            yield type(effect)("shop", message)
+
+    _, server = play(lying(), [b"a", b"b"])
+    raise server if server is not None else AssertionError("nothing was refused")
+
+
+def _tags(*first_bytes: int) -> np.ndarray:
+    return np.array([[byte] * 32 for byte in first_bytes], np.uint8)
+
+
+def test_a_client_that_names_a_stranger_or_lies_about_its_list_is_refused():
+    with pytest.raises(ProtocolError, match="match no key"):
+        _serve(PsiMatches(1, _tags(0)), PsiSecret(bytes(32)))
+    with pytest.raises(ProtocolError, match="out of order or repeated"):
+        _serve(PsiMatches(2, _tags(1, 0)), PsiSecret(bytes(32)))
+    with pytest.raises(ProtocolError, match="out of order or repeated"):
+        _serve(PsiMatches(2, _tags(3)), PsiMatches(2, _tags(3)))
+    with pytest.raises(ProtocolError, match="don't fit together"):
+        _serve(PsiMatches(3, _tags(3)), PsiMatches(2, _tags(4)))
+    with pytest.raises(ProtocolError, match="don't fit together"):
+        _serve(PsiMatches(2, _tags(3)), PsiMatches(2, _tags(4, 5)))
+
+
+@pytest.mark.parametrize("junk", [b"\xff" * 33, b"\x00" * 33, b"\x04" + b"\x01" * 32])
+def test_bytes_that_are_no_points_are_a_protocol_error_naming_the_peer(junk):
+    server = psi_server([b"a"], "bank", SEED)
+    effect = next(server)
+    while not hasattr(effect, "kind"):
+        effect = server.send(effect.function(*effect.arguments))
+    effect = server.send(PsiRequest(1, np.frombuffer(junk, np.uint8).reshape(1, 33)))
+    with pytest.raises(ProtocolError, match="bank sent points that are none"):
+        for _ in range(9):
+            effect = server.send(effect.function(*effect.arguments) if hasattr(effect, "function") else None)
