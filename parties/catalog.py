@@ -13,6 +13,7 @@ from pathlib import Path
 from parties.computation import Computation, Inputs, MockPeople, Parameters
 from protocols.errors import CodeDigestError, ConfigError, RequestError
 from protocols.program import Outcome, Program
+from protocols.psi import UNBOUNDED
 from protocols.request import ComputationRequest, Release
 from protocols.wire import Message
 
@@ -127,7 +128,14 @@ def _fedcvt_program(inputs: Inputs) -> Program[Outcome]:
         )
     program = {"active": active_program, "passive": passive_program}[inputs.role]
     return program(
-        inputs.data, config, settings.public_seed, inputs.seed, inputs.observe, resume=inputs.resume
+        inputs.data,
+        config,
+        settings.public_seed,
+        inputs.seed,
+        inputs.observe,
+        resume=inputs.resume,
+        rows=(settings.rows.get("active", UNBOUNDED), settings.rows.get("passive", UNBOUNDED)),
+        crew=inputs.crew,
     )
 
 

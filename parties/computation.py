@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from protocols.program import Observe, Outcome, Program
+from protocols.psi import ALONE, Crew
 from protocols.request import Release
 from protocols.seeds import PrivateSeed
 from protocols.wire import Message
@@ -37,12 +38,21 @@ class Settings(Protocol):
     def minimum_overlap(self) -> int:
         """Smallest number of aligned training people."""
 
+    @property
+    def minimum_group(self) -> int:
+        """The k of the disclosure rules."""
+
+    @property
+    def rows(self) -> Mapping[str, int]:
+        """Published upper bound of the rows of each role's block; none for a run without blocks in a store."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Inputs:
     """All that a role's program is made from.
 
     `model` is this party's part of the trained model that the request names: None unless the computation needs one.
+    `crew` helps with an alignment.
     """
 
     role: str
@@ -52,6 +62,7 @@ class Inputs:
     observe: Observe
     resume: Resume = None
     model: Arrays | None = None
+    crew: Crew = ALONE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,11 +7,6 @@ def chunk_length(bound: int, batch: int) -> int:
     return max(1, -(-bound // messages))
 
 
-def chunk_count(bound: int, batch: int) -> int:
-    """How many parts of that length `bound` rows need; 1 for none, since an empty list is told by an empty part."""
-    return max(1, -(-bound // chunk_length(bound, batch)))
-
-
 def chunks(size: int, bound: int, batch: int) -> list[slice]:
     """The consecutive parts, of equal length but for the last, in which up to `bound` rows are sent; none for `size` 0.
 

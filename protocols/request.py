@@ -101,6 +101,11 @@ class ComputationRequest:
         _check_roster(self)
         _check_references(self)
 
+    @property
+    def rows(self) -> dict[str, int]:
+        """Published upper bound of the rows of each role's block."""
+        return {block.role: block.rows for block in self.blocks}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SignedRequest:

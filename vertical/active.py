@@ -2,8 +2,8 @@
 
 Messages in order (A active, P passive):
 
-1. `PsiRequest`, `PsiSetup`, `PsiResponse`, `PsiMatches`: the alignment with A as client, see `protocols.psi`. Both
-   learn who is common and how many people the other has.
+1. `PsiRequest`, `PsiSetup`, `PsiResponse`, `PsiMatches`, `PsiSecret`: the alignment with A as client, see
+   `protocols.psi`. Both learn who is common and how many people the other has.
 2. `Splits` both ways: the split of every common person. Both learn which common people the other
    trains on; a person whose splits differ is left out. Too few aligned training rows end the run here, at both.
 3. FedCVT training. Every `memory_every` steps `MemoryViews` P -> A: P's views of all aligned training rows, and its
@@ -27,14 +27,15 @@ import torch
 from numpy.typing import NDArray
 
 from protocols.errors import DataMissingError
-from protocols.program import Checkpoint, Json, Observe, Outcome, Program, Progress
-from protocols.psi import psi_client
+from protocols.program import Checkpoint, Json, Observe, Outcome, Program
+from protocols.psi import ALONE, Crew, psi_client
 from protocols.seeds import PrivateSeed
 from vertical.active_messages import PASSIVE, exchange_step, receive_memory, receive_test_views, receive_votes
 from vertical.active_side import ActiveSide, Labels, train_active_alone
 from vertical.baselines import aligned_only_config
 from vertical.config import FedCVTConfig
 from vertical.groups import Groups, exchange_groups
+from vertical.manifest import ANY_ROWS, BlockRows, psi_terms
 from vertical.messages import ALIGNED_ONLY, FEDCVT, Phase
 from vertical.model import ActivePart
 from vertical.results import (
@@ -72,16 +73,20 @@ def active_program(
     observe: Observe = silent,
     *,
     resume: State | None = None,
+    rows: BlockRows = ANY_ROWS,
+    crew: Crew = ALONE,
 ) -> Program[Outcome]:
     """The run as the party with labels sees it; its Outcome has the metrics and this party's part of the model.
 
+    `rows` are the published rows of both blocks, from which the alignment's bounds follow; `crew` helps it.
     `resume` is the state of a checkpoint of this program; the passive party must resume at the same step.
     Raises DataMissingError without labels, OverlapError before training if too few people are common, ProtocolError
     for a message out of turn.
     """
     run = Run(config, public_seed, private_seed, observe)
     _check_labels(data)
-    groups = (yield from _align(data, run)) if resume is None else Groups.unpack(resume)
+    align = _align(data, run, rows, crew)
+    groups = (yield from align) if resume is None else Groups.unpack(resume)
     return (yield from train_and_evaluate(data, groups, run, resume))
 
 
@@ -152,12 +157,12 @@ def _check_labels(data: PartyData) -> None:
         )
 
 
-def _align(data: PartyData, run: Run) -> Program[Groups]:
-    run.observe(Progress("align", 0, 1))
-    alignment = yield from psi_client(data.keys, PASSIVE, run.private_seed, limit=run.config.max_common)
-    groups = yield from exchange_groups(data, alignment, run.config, run.private_seed, peer=PASSIVE)
-    run.observe(Progress("align", 1, 1))
-    return groups
+def _align(data: PartyData, run: Run, rows: BlockRows, crew: Crew) -> Program[Groups]:
+    terms = psi_terms(run.config, rows)
+    alignment = yield from psi_client(
+        data.keys, PASSIVE, run.private_seed, terms, crew=crew, observe=run.observe
+    )
+    return (yield from exchange_groups(data, alignment, run.config, run.private_seed, peer=PASSIVE))
 
 
 def _labels(data: PartyData, groups: Groups) -> Labels:

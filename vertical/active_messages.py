@@ -10,12 +10,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from protocols.chunks import chunks
 from protocols.errors import ProtocolError
 from protocols.program import Program, Send, receive
 from vertical.active_side import ActiveSide
 from vertical.encoders import Representation
 from vertical.fedcvt import Objective
-from vertical.groups import chunks
 from vertical.messages import AloneViews, MemoryViews, Phase
 from vertical.predict import Predictor
 from vertical.training import expect_number, received, to_array

@@ -7,14 +7,16 @@ numbers fills every bound but for rounding; one with fewer people fills less.
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 import numpy as np
 from numpy.typing import NDArray
 
-from protocols.psi import psi_manifest
+from protocols.chunks import chunk_length
+from protocols.psi import UNBOUNDED, PsiTerms, psi_manifest
 from protocols.request import Release
 from protocols.wire import Message, encoded_size, shapes
 from vertical.config import FedCVTConfig
-from vertical.groups import chunk_length
 from vertical.messages import (
     ALIGNED_ONLY,
     FEDCVT,
@@ -25,6 +27,18 @@ from vertical.messages import (
 )
 
 ACTIVE, PASSIVE = "active", "passive"
+BlockRows: TypeAlias = tuple[int, int]
+"""Published upper bounds of the rows of the active and of the passive block."""
+ANY_ROWS: BlockRows = (UNBOUNDED, UNBOUNDED)
+"""For a run without a manifest."""
+
+
+def psi_terms(config: FedCVTConfig, rows: BlockRows) -> PsiTerms:
+    """The terms of the run's alignment between such blocks, the same for its programs and its manifest."""
+    active, passive = rows
+    return PsiTerms(
+        client_rows=active, server_rows=passive, most=config.max_common, least=config.minimum_overlap
+    )
 
 
 def manifest(config: FedCVTConfig, active_rows: int, passive_rows: int) -> tuple[Release, ...]:
@@ -33,7 +47,7 @@ def manifest(config: FedCVTConfig, active_rows: int, passive_rows: int) -> tuple
     train, test = min(config.max_aligned_train, common), min(config.max_aligned_test, common)
     alone = min(config.max_passive_only, passive_rows)
     releases = [
-        *psi_manifest(ACTIVE, PASSIVE, active_rows, passive_rows, config.max_common),
+        *psi_manifest(ACTIVE, PASSIVE, psi_terms(config, (active_rows, passive_rows))),
         *_splits(common),
         _memory(config, train, alone),
         *_phase(

@@ -9,14 +9,16 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from protocols.program import Checkpoint, Observe, Outcome, Program, Progress, Send, receive
-from protocols.psi import psi_server
+from protocols.chunks import chunks
+from protocols.program import Checkpoint, Observe, Outcome, Program, Send, receive
+from protocols.psi import ALONE, Crew, psi_server
 from protocols.seeds import PrivateSeed
 from vertical.baselines import aligned_only_config
 from vertical.config import FedCVTConfig
 from vertical.encoders import ViewEncoder, view_encoder
 from vertical.fedcvt import learning_rate, optimizer, set_learning_rate
-from vertical.groups import Groups, chunks, exchange_groups
+from vertical.groups import Groups, exchange_groups
+from vertical.manifest import ANY_ROWS, BlockRows, psi_terms
 from vertical.messages import ALIGNED_ONLY, FEDCVT, AloneViews, MemoryViews, Phase
 from vertical.model import PassivePart
 from vertical.results import alignment_artifacts
@@ -48,14 +50,18 @@ def passive_program(
     observe: Observe = silent,
     *,
     resume: State | None = None,
+    rows: BlockRows = ANY_ROWS,
+    crew: Crew = ALONE,
 ) -> Program[Outcome]:
     """The run as the party without labels sees it; leaves its encoders and the order of its passive-only rows.
 
+    `rows` are the published rows of both blocks, from which the alignment's bounds follow; `crew` helps it.
     `resume` is the state of a checkpoint of this program; the active party must resume at the same step.
     Raises OverlapError before training if too few people are common, ProtocolError for a message out of turn.
     """
     run = Run(config, public_seed, private_seed, observe)
-    groups = (yield from _align(data, run)) if resume is None else Groups.unpack(resume)
+    align = _align(data, run, rows, crew)
+    groups = (yield from align) if resume is None else Groups.unpack(resume)
     return (yield from train_and_evaluate(data, groups, run, resume))
 
 
@@ -82,14 +88,21 @@ def train_and_evaluate(
     return _outcome(groups, artifacts)
 
 
-def _align(data: PartyData, run: Run) -> Program[Groups]:
-    run.observe(Progress("align", 0, 1))
-    alignment = yield from psi_server(data.keys, ACTIVE)
-    groups = yield from exchange_groups(
-        data, alignment, run.config, run.private_seed, peer=ACTIVE, max_alone=run.config.max_passive_only
+def _align(data: PartyData, run: Run, rows: BlockRows, crew: Crew) -> Program[Groups]:
+    terms = psi_terms(run.config, rows)
+    alignment = yield from psi_server(
+        data.keys, ACTIVE, run.private_seed, terms, crew=crew, observe=run.observe
     )
-    run.observe(Progress("align", 1, 1))
-    return groups
+    return (
+        yield from exchange_groups(
+            data,
+            alignment,
+            run.config,
+            run.private_seed,
+            peer=ACTIVE,
+            max_alone=run.config.max_passive_only,
+        )
+    )
 
 
 def _train(

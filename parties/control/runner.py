@@ -161,6 +161,7 @@ class Runner:
             organisation=self._state.organisation,
             bind=self._bind,
             seed=seed,
+            cores=self._state.cores,
         )
 
     def commit(self, digest: str, run: int) -> None:

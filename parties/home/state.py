@@ -1,6 +1,6 @@
 """The state folder: everything a party or an analyst keeps, in one place, readable by its owner only.
 
-party.toml      kind, name, organisation, uid; link address; syft host and port       card.json  the public card
+party.toml      kind, name, organisation, uid; link address; syft host, port; cores   card.json  the public card
 keys/           signing.pem, link.pem, link.crt, people/NAME.pem                      people.json, policy.toml
 peers/          the address book, one accepted card each                              users.json, datasites.json
 requests/ approvals/   signed requests, decisions of our people, countersigned approvals
@@ -52,7 +52,8 @@ class State:
     """An opened state folder; paths and public facts, no secret.
 
     `address` is "host:first-last" for a party that listens and "" for one that dials; `host` and `port` are where its
-    syft server answers; `uid` (UUID4 text) is that server's identity; `warnings` are to be shown to the owner.
+    syft server answers; `uid` (UUID4 text) is that server's identity; `warnings` are to be shown to the owner. An
+    alignment uses so many `cores`, all for 0.
     """
 
     folder: Path
@@ -63,6 +64,7 @@ class State:
     address: str
     host: str
     port: int
+    cores: int = 0
     warnings: tuple[str, ...] = ()
 
     @property
@@ -186,12 +188,12 @@ def open_state(folder: Path, *, test_mode: bool = False) -> State:
         if not isinstance(value, str):
             raise StateError(f"{folder / 'party.toml'}: {name} must be text", remedy="correct the file")
         texts[name] = value
-    port = table.get("port")
-    if not isinstance(port, int) or isinstance(port, bool):
-        raise StateError(f"{folder / 'party.toml'}: port must be a whole number", remedy="correct the file")
+    port = _whole(folder, "port", table.get("port"))
+    cores = _whole(folder, "cores", table.get("cores", 0))
     if texts["kind"] not in ("party", "analyst"):
         raise StateError(f"{folder / 'party.toml'}: kind must be party or analyst", remedy="correct the file")
-    state = State(folder=folder, port=port, warnings=() if test_mode else _warnings(folder), **texts)
+    warnings = () if test_mode else _warnings(folder)
+    state = State(folder=folder, port=port, cores=cores, warnings=warnings, **texts)
     card = state.card()
     if (card.kind, card.name, card.organisation, card.address) != (
         state.kind,
@@ -203,6 +205,12 @@ def open_state(folder: Path, *, test_mode: bool = False) -> State:
             f"{folder / 'party.toml'} and card.json differ", remedy="restore the file that was changed"
         )
     return state
+
+
+def _whole(folder: Path, name: str, value: object) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise StateError(f"{folder / 'party.toml'}: {name} must be a whole number", remedy="correct the file")
+    return value
 
 
 def require_kind(state: State, kind: str) -> State:
@@ -235,8 +243,12 @@ def _create(
         "address": address,
         "host": host,
         "port": port,
+        "cores": 0,
     }
-    comment = "Whose state folder this is. address: host:first-last when the link listens here, empty when it dials."
+    comment = (
+        "Whose state folder this is. address: host:first-last when the link listens here, empty when it dials.\n"
+        "cores: how many an alignment uses, 0 for all."
+    )
     write_private(folder / "party.toml", toml_text({"": table}, comment))
     return folder
 

@@ -1,11 +1,12 @@
 """The same programs in one process, for researchers: two files in, reports out; no approval, no network."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from parties import catalog
 from parties.blocks.block import BlockSpec, FeatureBlock, read_block
+from parties.blocks.schema import SMALLEST_GROUP
 from parties.computation import Computation, Inputs, Parameters, Settings
 from parties.home.private_files import read_toml
 from parties.roles.progress_lines import printed_progress
@@ -25,6 +26,9 @@ class LocalSettings:
     parameters: Parameters
     public_seed: int
     minimum_overlap: int
+    minimum_group: int = SMALLEST_GROUP
+    rows: Mapping[str, int] = field(default_factory=dict)
+    """Nobody published a bound."""
 
 
 def block_data(block: FeatureBlock) -> PartyData:

@@ -75,6 +75,8 @@ class RunSpec:
     """Host to listen on when it isn't the roster's (for example 0.0.0.0 behind a published name)."""
     seed: str = ""
     """An injected private seed, 64 hex digits; empty: the worker draws one from the operating system."""
+    cores: int = 0
+    """How many an alignment uses; 0 for all."""
     connect_s: float = 25.0
     """Both workers must have met and shaken hands within this time."""
     silence_s: float = 25.0

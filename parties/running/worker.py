@@ -14,11 +14,11 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from parties import catalog
-from parties.computation import Computation, Inputs, Resume
+from parties.computation import Computation, Inputs
 from parties.control.socket import call
 from parties.home.private_files import make_private_folder, write_json, write_private
 from parties.links.connect import Connected, Connecting
@@ -52,8 +52,8 @@ from protocols.errors import (
 )
 from protocols.gate import Gate, ReleaseKey
 from protocols.program import Checkpoint, Outcome, Program
+from protocols.psi import Crew, all_cores, crew_of
 from protocols.request import digest, parse_signed
-from vertical.table import PartyData
 
 _log = logging.getLogger(__name__)
 GOODBYE_S = 60.0
@@ -94,7 +94,8 @@ class Worker:
     def run(self) -> ExitCode:
         """Works, and writes the end whatever it is."""
         try:
-            self._work()
+            with crew_of(self._spec.cores or all_cores()) as crew:
+                self._work(crew)
             end = End(state=State.DONE)
         except Exception as problem:  # a run always ends in a state; the log gets the trace
             end = ending(self._stop.asked or problem)
@@ -102,15 +103,22 @@ class Worker:
         self._close(end.code)
         return ExitCode[self._end(end).name]
 
-    def _work(self) -> None:
+    def _work(self, crew: Crew) -> None:
         computation = self._check_papers()
         seed = self._seed()
         self._checkpoints = Checkpoints(self._folder / CHECKPOINTS, seed)
         connecting = Connecting(self._spec, self._request, self._hello(), self._stop.check)
         try:
             self._progress.phase("connect")
-            data = self._tools.open_data(self._spec, self._request)
-            program = self._program(computation, data, seed, None)
+            inputs = Inputs(
+                role=self._spec.role,
+                settings=self._request,
+                data=self._tools.open_data(self._spec, self._request),
+                seed=seed,
+                observe=self._progress.observe,
+                crew=crew,
+            )
+            program = _program(computation, inputs)
             kinds = computation.kinds()
         except BaseException as problem:
             connecting.give_up(problem)
@@ -126,7 +134,7 @@ class Worker:
         if step:
             state, used = self._checkpoints.load(step)
             program.close()
-            program = self._program(computation, data, seed, state)
+            program = _program(computation, replace(inputs, resume=state))
         gate = self._tools.gate(self._request, self._spec.role, used)
         self._finish(drive(program, self._driver(gate, kinds)), gate)
 
@@ -149,21 +157,6 @@ class Worker:
         if not path.exists():
             write_private(path, seeds.draw())
         return path.read_bytes()
-
-    def _program(
-        self, computation: Computation, data: PartyData, seed: seeds.PrivateSeed, resume: Resume
-    ) -> Program[Outcome]:
-        inputs = Inputs(
-            role=self._spec.role,
-            settings=self._request,
-            data=data,
-            seed=seed,
-            observe=self._progress.observe,
-            resume=resume,
-        )
-        program = computation.program(inputs)
-        catalog.one_thread()
-        return program
 
     def _hello(self) -> bytes:
         held = self._checkpoints.steps()
@@ -260,6 +253,12 @@ class Worker:
                 path.unlink()
         if there:
             self._pen.write(AuditEvent.TEMPORARY_DELETED, deleted=" ".join(there))
+
+
+def _program(computation: Computation, inputs: Inputs) -> Program[Outcome]:
+    program = computation.program(inputs)
+    catalog.one_thread()
+    return program
 
 
 def main(arguments: list[str]) -> int:

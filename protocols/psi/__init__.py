@@ -8,8 +8,8 @@ Messages, in order; each list may come in several parts (c keys at the client, s
 3. `PsiResponse` server -> client: the client's points, blinded once more by the server. The client takes its own
    exponent away again and compares with the setup.
 
-Pairing (`psi_client`, `psi_server`), for a training or a full alignment. The response comes in the order of the request,
-so the client learns which *of its own* keys are common. Then
+Pairing (`psi_client`, `psi_server`), for a training or a full alignment. The response comes in the order of the
+request, so the client learns which *of its own* keys are common. Then
 
 4. `PsiMatches` client -> server: HMAC-SHA256(session secret, key) of the common keys only, sorted.
 5. `PsiSecret` client -> server: the session secret. The server compares with the tags of its own keys and learns which
@@ -25,7 +25,8 @@ tell which answer belongs to which key; this is the library's cardinality mode (
 Who learns what. Both learn the other's set size, with a `bucket` only up to its next multiple: dummies, which match
 nothing, fill the set up. Pairing: both learn m and who of their own people is common, nothing of any other key; the
 client learns it first and may stop before message 4: then the server learns only c. Size only: the client's process
-learns m exactly (a rule, not the mathematics, keeps it from telling), the server what message 4 says; nobody learns who.
+learns m exactly (a rule, not the mathematics, keeps it from telling), the server what message 4 says; nobody learns
+who.
 Neither order of a file nor position in it is told: lists are sorted by their pseudo-random points, and a receiver
 refuses one that isn't strictly ascending, so that no key is in it twice either.
 
@@ -44,12 +45,13 @@ from protocols.psi.manifest import psi_manifest, size_manifest
 from protocols.psi.messages import PSI_KINDS, PSI_SIZE_KINDS
 from protocols.psi.pairing import Alignment, align_in_clear, psi_client, psi_server
 from protocols.psi.size import OverlapSize, size_client, size_server
-from protocols.psi.terms import PsiTerms
+from protocols.psi.terms import UNBOUNDED, PsiTerms
 
 __all__ = [
     "ALONE",
     "PSI_KINDS",
     "PSI_SIZE_KINDS",
+    "UNBOUNDED",
     "Alignment",
     "Crew",
     "OverlapSize",

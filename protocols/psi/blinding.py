@@ -68,9 +68,7 @@ def secret_for(seed: bytes, purpose: str) -> bytes:
     return hmac.digest(seed, purpose.encode(), hashlib.sha256)
 
 
-def begin_blinding(
-    keys: Sequence[bytes], shown: int, seed: bytes, secret: bytes, crew: Crew
-) -> list[Wait]:
+def begin_blinding(keys: Sequence[bytes], shown: int, seed: bytes, secret: bytes, crew: Crew) -> list[Wait]:
     """Has the crew begin to blind the keys, and after them dummies up to `shown` points.
 
     A dummy is of a kind of its own and random, so it is no key and not the other side's dummy either.
@@ -151,7 +149,7 @@ def find(wanted: Items, ascending: Items) -> NDArray[np.int64]:
 
 def _ascending(parts: Sequence[Items]) -> bool:
     last = as_texts(np.concatenate([*(part[-1:] for part in parts[:-1]), parts[-1]]))
-    return bool(np.all(last[1:] > last[:-1]))
+    return bool(np.all(last[1:] > last[:-1]))  # type: ignore[operator]  # numpy's stubs lack it for bytes_
 
 
 def _points(wait: Wait, whose: str) -> Items:

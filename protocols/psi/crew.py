@@ -77,7 +77,9 @@ class _Helper:
     def __init__(self) -> None:
         ours, its = socket.socketpair()
         with its:
-            self._process = subprocess.Popen(COMMAND, stdin=its, stdout=subprocess.DEVNULL, env=_environment())
+            self._process = subprocess.Popen(
+                COMMAND, stdin=its.fileno(), stdout=subprocess.DEVNULL, env=_environment()
+            )
         self._socket = ours
         self._incoming = ours.makefile("rb")
 

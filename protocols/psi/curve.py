@@ -27,7 +27,8 @@ def new_secret() -> bytes:
     """A fresh secret exponent from the library's own source, (32,)."""
     import private_set_intersection.python as openmined
 
-    return openmined.client.CreateWithNewKey(True).GetPrivateKeyBytes()
+    secret: bytes = openmined.client.CreateWithNewKey(True).GetPrivateKeyBytes()
+    return secret
 
 
 def inverse(secret: bytes) -> bytes:

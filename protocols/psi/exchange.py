@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from protocols.errors import OverlapError, ProtocolError
 from protocols.program import Observe, Program, Send, compute
 from protocols.psi.blinding import (
@@ -48,8 +50,8 @@ def ask(
 ) -> Program[Asked]:
     """The client's side of messages 1 to 3; `shuffled` when the response comes in an order of its own.
 
-    Raises SubjectKeyError for an unusable or repeated key and OverlapError for a set of fewer than `least` people, before
-    any message; OverlapError for a set of the server's that is that small.
+    Raises SubjectKeyError for an unusable or repeated key and OverlapError for a set of fewer than `least` people,
+    before any message; OverlapError for a set of the server's that is that small.
     """
     check_keys(keys)
     _check_own(len(keys), terms)
@@ -131,7 +133,7 @@ def _respond(
 
 
 def _sorted(points: Items) -> Items:
-    return points[as_texts(points).argsort()]
+    return points[np.argsort(as_texts(points))]
 
 
 def _check_own(rows: int, terms: PsiTerms) -> None:

@@ -39,7 +39,9 @@ def psi_manifest(client: str, server: str, terms: PsiTerms) -> tuple[Release, ..
 
 def size_manifest(client: str, server: str, terms: PsiTerms) -> tuple[Release, ...]:
     """The four releases of an alignment in which both sides learn a number."""
-    learns = "how many of its keys are common (its process learns this exactly, and tells it rounded), not which"
+    learns = (
+        "how many of its keys are common (its process learns this exactly, and tells it rounded), not which"
+    )
     told = _release(
         PsiSize(terms.most_common, 0),
         client,

@@ -90,4 +90,3 @@ PSI_KINDS: tuple[type[Message], ...] = (PsiRequest, PsiSetup, PsiResponse, PsiMa
 """What a worker accepts in an alignment in which both learn who is common."""
 PSI_SIZE_KINDS: tuple[type[Message], ...] = (PsiRequest, PsiSetup, PsiResponse, PsiSize)
 """What a worker accepts in an alignment in which both learn a number."""
-

@@ -59,7 +59,8 @@ def psi_client(
     common = asked.own.rows[find(asked.answered, asked.setup) >= 0]
     if len(common) > terms.most:
         raise OverlapError(
-            f"{len(common)} people are common, the request allows {terms.most}", remedy="ask with a larger bound"
+            f"{len(common)} people are common, the request allows {terms.most}",
+            remedy="ask with a larger bound",
         )
     if len(common) < terms.least:
         yield Send(server, PsiMatches(0, np.zeros((0, TAG_BYTES), np.uint8)))

@@ -64,4 +64,3 @@ class PsiTerms:
 
 ANY = PsiTerms()
 """No bounds, no padding, and one common person is enough."""
-

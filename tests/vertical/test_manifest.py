@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
+from protocols.chunks import chunk_length, chunks
 from protocols.errors import GateError
 from protocols.gate import Trace
 from tests.vertical.runs import SMALL, run, two_parties
-from vertical.groups import chunk_length, chunks
 from vertical.manifest import manifest
 from vertical.messages import KINDS
 

@@ -14,7 +14,7 @@ from vertical import one_process
 def test_the_alignment_in_clear_is_the_programs():
     ours, theirs = [b"c3", b"a1", b"b2", b"d4"], [b"b2", b"z9", b"a1", b"d4"]
     seed = injected(3, "active")
-    private = simulate({"c": psi_client(ours, "s", seed), "s": psi_server(theirs, "c")})
+    private = simulate({"c": psi_client(ours, "s", seed), "s": psi_server(theirs, "c", seed)})
     for clear, programs in zip(align_in_clear(ours, theirs, seed), private.values(), strict=True):
         assert clear.tag == programs.tag
         np.testing.assert_array_equal(clear.rows, programs.rows)

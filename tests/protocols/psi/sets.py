@@ -6,6 +6,7 @@ from contextlib import suppress
 from protocols.errors import DeadlockError, ProtocolError
 from protocols.program import Program, simulate
 from protocols.psi import ALONE, Alignment, Crew, PsiTerms, psi_client, psi_server
+from protocols.psi.terms import ANY
 from protocols.seeds import injected
 from protocols.wire import Message
 
@@ -23,7 +24,7 @@ def align(
     shop: Sequence[bytes],
     *,
     seed: bytes = SEED,
-    terms: PsiTerms = PsiTerms(),  # noqa: B008  # frozen
+    terms: PsiTerms = ANY,
     crew: Crew = ALONE,
     observe: Observe | None = None,
 ) -> tuple[Alignment, Alignment]:
@@ -44,7 +45,7 @@ def align(
 def play(
     client: Sequence[bytes] | Program[object],
     shop: Sequence[bytes],
-    terms: PsiTerms = PsiTerms(),  # noqa: B008
+    terms: PsiTerms = ANY,
     *,
     observe: Callable[[Message], None] = lambda message: None,
 ) -> tuple[Exception | None, Exception | None]:

@@ -32,9 +32,7 @@ def test_our_operations_are_the_librarys_own_on_its_raw_structure():
     a, b = new_secret(), new_secret()
     client, server = openmined.client.CreateFromKey(a, True), openmined.server.CreateFromKey(b, True)
     request = client.CreateRequest([key.decode() for key in mine])
-    setup = server.CreateSetupMessage(
-        0.0, 40, [key.decode() for key in theirs], openmined.DataStructure.RAW
-    )
+    setup = server.CreateSetupMessage(0.0, 40, [key.decode() for key in theirs], openmined.DataStructure.RAW)
     response = server.ProcessRequest(request)
 
     blinded = blind_keys(a, mine)

@@ -5,19 +5,19 @@ import pytest
 
 from protocols.disclosure import Hidden
 from protocols.errors import OverlapError, WireError
-from protocols.program import simulate
+from protocols.program import silent, simulate
 from protocols.psi import OverlapSize, PsiTerms, size_client, size_server
 from protocols.psi.blinding import find
-from protocols.psi.exchange import Asked, answer, ask
 from protocols.psi.crew import ALONE
-from protocols.program import silent
+from protocols.psi.exchange import Asked, answer, ask
 from protocols.psi.messages import PsiRequest, PsiResponse, PsiSize
+from protocols.psi.terms import ANY
 from protocols.wire import Message
 from tests.protocols.psi.sets import OTHER_SEED, SEED, people
 
 
 def sizes(
-    bank: list[bytes], shop: list[bytes], *, group: int = 10, terms: PsiTerms = PsiTerms(), observe=None
+    bank: list[bytes], shop: list[bytes], *, group: int = 10, terms: PsiTerms = ANY, observe=None
 ) -> OverlapSize:
     programs = {
         "bank": size_client(bank, "shop", SEED, terms, group=group),
@@ -72,7 +72,9 @@ def test_the_client_cannot_tell_which_of_its_keys_an_answer_belongs_to():
     def guessed(shuffled: bool) -> set[int]:
         programs = {
             "bank": ask(bank, "shop", SEED, PsiTerms(), crew=ALONE, observe=silent, shuffled=shuffled),
-            "shop": answer(shop, "bank", OTHER_SEED, PsiTerms(), crew=ALONE, observe=silent, shuffled=shuffled),
+            "shop": answer(
+                shop, "bank", OTHER_SEED, PsiTerms(), crew=ALONE, observe=silent, shuffled=shuffled
+            ),
         }
         asked = simulate(programs)["bank"]
         assert isinstance(asked, Asked)
