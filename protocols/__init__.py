@@ -13,5 +13,6 @@ approval    signed decisions of people and countersigned approvals of parties
 gate        the release manifest, enforced
 audit       the hash-chained log of one party
 disclosure  what may be said about small groups
-psi         private set intersection
+psi         private set intersection, spread over the cores
+chunks      how a long list is cut into messages
 """
