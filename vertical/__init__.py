@@ -9,6 +9,7 @@ from importlib import import_module
 
 _HOME = {
     "CategoricalColumn": "table",
+    "DateColumn": "table",
     "NumericColumn": "table",
     "PartyData": "table",
     "Split": "table",

@@ -2,7 +2,8 @@
 
 A value is first laid on a scale without heavy tails, then gets mean 0 and deviation 1, and is clipped to +-CLIP.
 Ways of `Scaling` (ours): "standard" takes the value as it is; "auto" replaces it, where the column has heavy tails, by
-sign(x) log(1 + |x| / unit), where unit is the median size of its non-zero values; "quantile" replaces it by the normal
+sign(x) log(1 + |x| / unit), where unit is the median size of its non-zero values (dates have no zero: for them "auto"
+is then "robust"); "quantile" replaces it by the normal
 score of its rank among the training rows, linear between at most KNOTS of them; "robust" takes the value as it is, but
 centres on the median and divides by the distance of the quartiles.
 
@@ -21,7 +22,7 @@ from numpy.typing import NDArray
 
 from protocols.errors import BlockError
 from vertical.config import Scaling
-from vertical.table import Column, NumericColumn
+from vertical.table import Column, DateColumn, NumericColumn
 
 CLIP = 6.0
 """Bound of a scaled numeric feature, in deviations."""
@@ -94,13 +95,15 @@ def fit_numeric(column: NumericColumn, scaling: Scaling) -> NumericRule:
         return NumericRule(name=column.name, value=False, missing=missing)
     unit, knots, scores = 0.0, tuple[float, ...](), tuple[float, ...]()
     centre, spread = moments(finite)
-    if scaling == Scaling.AUTO and _heavy(finite):
+    heavy = scaling == Scaling.AUTO and _heavy(finite)
+    dates = isinstance(column, DateColumn)
+    if heavy and not dates:
         unit = float(np.median(np.abs(finite[finite != 0.0])))
         centre, spread = moments(squash(finite, unit))
     elif scaling == Scaling.QUANTILE:
         knots, scores = _ranks(finite)
         centre, spread = moments(np.interp(finite, knots, scores))
-    elif scaling == Scaling.ROBUST:
+    elif scaling == Scaling.ROBUST or heavy:
         low, centre, high = np.quantile(finite, (0.25, 0.5, 0.75)).tolist()
         spread = (high - low) / _NORMAL_QUARTILES or spread  # half the rows may be equal
     return NumericRule(

@@ -6,7 +6,7 @@ and the count of what is wrong, never a cell.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 
 import numpy as np
@@ -41,7 +41,19 @@ class NumericColumn:
 
     def take(self, rows: Rows) -> NumericColumn:
         """The same column with only these rows, in this order."""
-        return NumericColumn(name=self.name, values=self.values[rows])
+        return replace(self, values=self.values[rows])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class DateColumn(NumericColumn):
+    """A column of dates: days since 1970-01-01, the time of day as a fraction, NaN where missing."""
+
+    @classmethod
+    def of(cls, name: str, dates: NDArray[np.datetime64]) -> DateColumn:
+        """The column of dates or times of any unit, NaT where missing."""
+        seconds = dates.astype("datetime64[s]")
+        days = seconds.astype(np.int64) / 86400.0
+        return cls(name=name, values=np.where(np.isnat(dates), np.nan, days))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -24,10 +24,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from parties.blocks.block import FeatureBlock
+from parties.blocks.columns import ColumnKind
 from parties.blocks.schema import BlockSchema, schema_text
 from protocols.errors import BlockError
 from protocols.records import decode_record, encode_record
-from vertical.table import CategoricalColumn, Column, NumericColumn
+from vertical.table import CategoricalColumn, Column, DateColumn, NumericColumn
 
 SCHEMA, CONTENT, MOCK = "schema.json", "content.json", "mock.csv"
 KEYS, KEY_OFFSETS, SPLIT, LABELS = "keys.bin", "key_offsets.npy", "split.npy", "labels.npy"
@@ -113,11 +114,13 @@ class BlockReader:
         """Label codes int64 (rows,), memory-mapped."""
         return self._array(LABELS)
 
-    def column(self, name: str, position: int, *, categorical: bool) -> Column:
+    def column(self, name: str, position: int, kind: ColumnKind) -> Column:
         """The feature column at this position, memory-mapped."""
         array = self._array(f"column-{position}.npy")
-        if not categorical:
+        if kind is ColumnKind.NUMERIC:
             return NumericColumn(name=name, values=array)
+        if kind is ColumnKind.DATE:
+            return DateColumn(name=name, values=array)
         levels = tuple(json.loads(bytes(self._checked(f"column-{position}.json"))))
         return CategoricalColumn(name=name, codes=array, levels=levels)
 

@@ -13,9 +13,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from parties.blocks.dates import DateOrder, days_of_text, days_of_times, is_date
 from parties.blocks.missing import MISSING_TOKENS, check_tokens, present
 from protocols.errors import BlockError
-from vertical.table import CategoricalColumn, Column, NumericColumn, Split
+from vertical.table import CategoricalColumn, Column, DateColumn, NumericColumn, Split
 
 MAX_LEVELS = 1000
 MAX_CLASSES = 100
@@ -25,6 +26,7 @@ ROWS_PER_CLASS = 10
 published, would tell its cells."""
 FEW_LEVELS = 50
 _NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$|^[+-]?(?i:inf|infinity)$"
+_LIKE_A_DATE = r"^[0-9]{1,4}[-./][0-9]{1,2}[-./][0-9]{1,4}"
 
 
 class ColumnKind(StrEnum):
@@ -32,6 +34,7 @@ class ColumnKind(StrEnum):
 
     NUMERIC = "numeric"
     CATEGORICAL = "categorical"
+    DATE = "date"
 
 
 class Infinite(StrEnum):
@@ -43,10 +46,11 @@ class Infinite(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CellRules:
-    """How text cells are read: the decimal mark, the tokens (lower case) for "missing", and the fate of
-    infinities."""
+    """How text cells are read: the decimal mark, the order of dates (None: as the column tells), the tokens (lower
+    case) for "missing", and the fate of infinities."""
 
     decimal: str = "."
+    date_order: DateOrder | None = None
     missing: tuple[str, ...] = MISSING_TOKENS
     infinite: Infinite = Infinite.REFUSE
 
@@ -60,17 +64,21 @@ class CellRules:
 
 
 def typed_column(name: str, cells: pa.ChunkedArray, kind: ColumnKind | None, rules: CellRules) -> Column:
-    """The column as numbers or as sorted levels with codes; `kind` None means: infer it.
+    """The column as numbers, as days, or as sorted levels with codes; `kind` None means: infer it.
 
     Raises BlockError naming the column.
     """
-    if _is_number(cells.type) and kind is not ColumnKind.CATEGORICAL:
+    if _is_number(cells.type) and kind in (None, ColumnKind.NUMERIC):
         return NumericColumn(name=name, values=_finite(name, _float64(cells), rules))
+    if is_date(cells.type) and kind in (None, ColumnKind.DATE):
+        return DateColumn(name=name, values=days_of_times(cells))
     text = present_text(cells, rules.missing)
     chosen = kind or _infer(name, text, rules)
     if chosen is ColumnKind.CATEGORICAL:
         codes, levels = _levels(name, text)
         return CategoricalColumn(name=name, codes=codes.astype(np.int32), levels=levels)
+    if chosen is ColumnKind.DATE:
+        return _dates(name, text, rules)
     numbers = _numbers(text, rules)
     if numbers is None:
         bad, given = _not_numbers(text, rules)
@@ -167,7 +175,21 @@ def _finite(name: str, values: NDArray[np.float64], rules: CellRules) -> NDArray
     return np.where(infinite, np.nan, values)
 
 
+def _dates(name: str, text: pa.ChunkedArray, rules: CellRules) -> DateColumn:
+    days = days_of_text(name, text, rules.date_order)
+    given = len(text) - text.null_count
+    bad = given - int(np.count_nonzero(~np.isnan(days)))
+    if bad:
+        raise BlockError(
+            f"column {name!r}: {bad} of {given} cells are not dates",
+            remedy=f"correct them, or give --missing TEXT for theirs, or --categorical {name!r}",
+        )
+    return DateColumn(name=name, values=days)
+
+
 def _infer(name: str, text: pa.ChunkedArray, rules: CellRules) -> ColumnKind:
+    if _mostly_dates(name, text, rules):
+        return ColumnKind.DATE
     if _count(text, r"^[+-]?0[0-9]"):
         return ColumnKind.CATEGORICAL  # 01234 is a code, such as a postcode, not a quantity
     if _numbers(text, rules) is not None:
@@ -184,6 +206,16 @@ def _infer(name: str, text: pa.ChunkedArray, rules: CellRules) -> ColumnKind:
             remedy=f"give --missing TEXT for theirs, or --categorical {name!r}",
         )
     return ColumnKind.CATEGORICAL
+
+
+def _mostly_dates(name: str, text: pa.ChunkedArray, rules: CellRules) -> bool:
+    """Whether most cells are dates, and the others too few to be levels beside a few days."""
+    given = len(text) - text.null_count
+    if _count(text, _LIKE_A_DATE) * 2 <= given:
+        return False
+    dates = int(np.count_nonzero(~np.isnan(days_of_text(name, text, rules.date_order))))
+    several = int(pc.count_distinct(text).as_py()) > FEW_LEVELS
+    return dates == given or (dates * 2 > given and several)
 
 
 def _numbers(text: pa.ChunkedArray, rules: CellRules) -> NDArray[np.float64] | None:

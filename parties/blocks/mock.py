@@ -18,6 +18,7 @@ from parties.blocks.block import FeatureBlock
 from parties.blocks.columns import CellRules, ColumnKind, present_text, split_codes, typed_column
 from parties.blocks.counts import plural
 from parties.blocks.csv_text import check_names
+from parties.blocks.dates import date_text
 from parties.blocks.frames import frame_table
 from parties.blocks.keys.cells import key_text
 from parties.blocks.keys.folding import ascii_letters_and_digits
@@ -26,7 +27,7 @@ from parties.blocks.missing import present
 from parties.blocks.parquet_file import plain_table
 from parties.blocks.schema import LARGEST, BlockSchema, PublicColumn, coarse
 from protocols.errors import BlockError
-from vertical.table import CategoricalColumn, Column, NumericColumn, Split, Table
+from vertical.table import CategoricalColumn, Column, DateColumn, NumericColumn, Split, Table
 
 PREFIX = "MOCK-"
 OTHER_LEVEL = "(other)"
@@ -133,6 +134,8 @@ def _draw(column: PublicColumn, rows: int, generator: np.random.Generator) -> li
     shares = [point.share for point in column.quantiles] or [0.0, 1.0]
     values = [point.value for point in column.quantiles] or [0.0, 9.0]
     drawn = np.interp(generator.random(rows), shares, np.clip(values, -LARGEST, LARGEST))
+    if column.kind is ColumnKind.DATE:
+        return [date_text(round(value) if column.whole_numbers else float(value)) for value in drawn]
     if column.whole_numbers:
         return [str(round(value)) for value in drawn]
     return [repr(coarse(float(value), 3)) for value in drawn]
@@ -162,6 +165,8 @@ def _shown(names: list[str]) -> list[str]:
 
 def _mock_column(like: Column, cells: pa.ChunkedArray, rules: CellRules) -> Column:
     kind = ColumnKind.NUMERIC if isinstance(like, NumericColumn) else ColumnKind.CATEGORICAL
+    if isinstance(like, DateColumn):
+        kind = ColumnKind.DATE
     try:
         return typed_column(like.name, cells, kind, rules)
     except BlockError as error:
@@ -225,6 +230,8 @@ def _cell_texts(column: Column) -> list[str]:
     if isinstance(column, CategoricalColumn):
         texts = (*column.levels, "")
         return [texts[code] for code in column.codes]
+    if isinstance(column, DateColumn):
+        return [date_text(float(value)) for value in column.values]
     return ["" if np.isnan(value) else _number_text(float(value)) for value in column.values]
 
 

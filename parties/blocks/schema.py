@@ -1,8 +1,8 @@
 """The public description of a feature block: what the analyst and the syft dataset see before anything is approved.
 
 It is made of names, kinds and coarse numbers only. A level is listed when at least k people share it, a
-quantile when at least k people lie beyond it, numbers keep two significant digits, shares are multiples of
-0.05, and the number of rows is rounded up. Class names are listed whole, because the classifier's outputs
+quantile when at least k people lie beyond it, numbers keep two significant digits, days are multiples of 100, shares
+of 0.05, and the number of rows is rounded up. Class names are listed whole, because the classifier's outputs
 need them; how often a class occurs isn't told.
 """
 
@@ -19,7 +19,7 @@ from parties.blocks.keys.reading import Duplicates
 from parties.blocks.keys.recipe import parse_recipe
 from protocols.errors import BlockError
 from protocols.records import decode_record, encode_record
-from vertical.table import CategoricalColumn, Column, NumericColumn, Split
+from vertical.table import CategoricalColumn, Column, DateColumn, NumericColumn, Split
 
 SMALLEST_GROUP = 10
 """k: no published number describes fewer people."""
@@ -41,7 +41,7 @@ class PublicQuantile:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublicColumn:
     """A feature column: its levels shared by k people or more (and whether there are others), or its
-    coarse quantiles."""
+    coarse quantiles, in days since 1970-01-01 for dates. whole_numbers: no fractions, of dates no time of day."""
 
     name: str
     kind: ColumnKind
@@ -134,6 +134,11 @@ def coarse(value: float, digits: int = 2) -> float:
     return float(f"{value:.{digits}g}") + 0.0
 
 
+def coarse_days(days: float) -> float:
+    """Days since 1970-01-01 rounded to a multiple of 100: as coarse in any year."""
+    return 100.0 * round(days / 100)
+
+
 def rounded_share(part: int, whole: int) -> float:
     """part / whole as a multiple of 0.05."""
     return round(round(20 * part / whole) / 20, 2) if whole else 0.0
@@ -179,14 +184,15 @@ def _public_numbers(column: NumericColumn, k: int) -> PublicColumn:
     values = column.values[~np.isnan(column.values)]
     shares = [share for share in QUANTILES if len(values) * min(share, 1 - share) >= k]
     points = np.quantile(np.clip(values, -LARGEST, LARGEST), shares).tolist() if shares else []
+    dates = isinstance(column, DateColumn)
     return PublicColumn(
         name=column.name,
-        kind=ColumnKind.NUMERIC,
-        dtype="float64",
+        kind=ColumnKind.DATE if dates else ColumnKind.NUMERIC,
+        dtype="date" if dates else "float64",
         levels=(),
         other_levels=False,
         quantiles=tuple(
-            PublicQuantile(share=share, value=coarse(float(point)))
+            PublicQuantile(share=share, value=coarse_days(float(point)) if dates else coarse(float(point)))
             for share, point in zip(shares, points, strict=True)
             if math.isfinite(point)
         ),

@@ -30,7 +30,6 @@ from parties.blocks.block_files import (
     part_digest,
     read_content,
 )
-from parties.blocks.columns import ColumnKind
 from parties.blocks.csv_format import STORED
 from parties.blocks.csv_text import read_csv
 from parties.blocks.schema import SMALLEST_GROUP, BlockSchema, parse_schema, schema_text
@@ -139,10 +138,7 @@ class Store:
             raise DataMissingError(f"block {schema.block!r} {problem}", remedy="look at `block show`")
         reader = self._reader(schema, commitment, (*columns, *([label] if label else [])))
         kinds = {column.name: column.kind for column in schema.columns}
-        opened = [
-            reader.column(name, schema.names.index(name), categorical=kinds[name] is ColumnKind.CATEGORICAL)
-            for name in columns
-        ]
+        opened = [reader.column(name, schema.names.index(name), kinds[name]) for name in columns]
         return PartyData(
             keys=reader.keys(),
             table=Table(tuple(opened)),

@@ -85,6 +85,14 @@ def block_add(
     ignore: Annotated[Columns, typer.Option(help="Column to leave out; may be repeated.")] = None,
     numeric: Annotated[Columns, typer.Option(help="Column to read as numbers; may be repeated.")] = None,
     categorical: Annotated[Columns, typer.Option(help="Column to read as levels; may be repeated.")] = None,
+    date: Annotated[Columns, typer.Option(help="Column to read as dates; may be repeated.")] = None,
+    date_order: Annotated[
+        str | None,
+        typer.Option(
+            help="What stands first in dates such as 1/2/2020.",
+            click_type=Choice(["day-first", "month-first"]),
+        ),
+    ] = None,
     missing: Annotated[
         Columns, typer.Option(help="A further text that means 'missing', such as 999; may be repeated.")
     ] = None,
@@ -120,9 +128,9 @@ def block_add(
         duplicates=Duplicates(duplicates),
         key_missing=key_tokens(key_missing or (), key_present or ()),
         allow_unusable=allow_unusable,
-        kinds=_kinds(numeric or [], categorical or []),
+        kinds=_kinds(numeric=numeric or [], categorical=categorical or [], date=date or []),
         ignore=tuple(ignore or ()),
-        cells=_cells(missing or [], decimal, infinite),
+        cells=_cells(missing or [], decimal, infinite, date_order),
         csv=CsvFormat(delimiter={r"\t": "\t"}.get(delimiter, delimiter), encoding=encoding),
     )
     typer.echo(add_block(party(state), file, spec, mock=mock, replace=replace, dry_run=dry_run))
@@ -141,25 +149,29 @@ def block_show(
     show(document, as_json, text)
 
 
-def _kinds(numeric: list[str], categorical: list[str]) -> "dict[str, ColumnKind]":
-    """The kind of each named column; BlockError when one is named as both."""
+def _kinds(**named: list[str]) -> "dict[str, ColumnKind]":
+    """The kind of each named column, from the columns of each kind; BlockError when one is named as two kinds."""
     from parties.blocks.columns import ColumnKind
     from protocols.errors import BlockError
 
-    both = sorted(set(numeric) & set(categorical))
-    if both:
-        raise BlockError(
-            f"column {both[0]!r} is named as numeric and as categorical",
-            remedy="give --numeric or --categorical",
-        )
-    return dict.fromkeys(numeric, ColumnKind.NUMERIC) | dict.fromkeys(categorical, ColumnKind.CATEGORICAL)
+    kinds: dict[str, ColumnKind] = {}
+    for kind, columns in named.items():
+        for column in columns:
+            if kinds.setdefault(column, ColumnKind(kind)) != kind:
+                raise BlockError(
+                    f"column {column!r} is named as {kinds[column]} and as {kind}",
+                    remedy=f"give --{kinds[column]} or --{kind}",
+                )
+    return kinds
 
 
-def _cells(missing: list[str], decimal: str, infinite: str) -> "CellRules":
+def _cells(missing: list[str], decimal: str, infinite: str, date_order: str | None) -> "CellRules":
     """How cells are read; the further missing texts come after the usual ones, compared without case."""
     from parties.blocks.columns import CellRules, Infinite
+    from parties.blocks.dates import DateOrder
     from parties.blocks.missing import MISSING_TOKENS
 
     further = [token.strip().lower() for token in missing]
     tokens = tuple(dict.fromkeys([*MISSING_TOKENS, *further]))
-    return CellRules(decimal=decimal, missing=tokens, infinite=Infinite(infinite))
+    order = DateOrder(date_order) if date_order else None
+    return CellRules(decimal=decimal, date_order=order, missing=tokens, infinite=Infinite(infinite))

@@ -10,9 +10,11 @@ from pathlib import Path
 import numpy as np
 
 from parties.blocks.block import BlockSpec, read_block
+from parties.blocks.columns import ColumnKind
+from parties.blocks.dates import date_text
 from parties.blocks.keys.reading import KeyReport
 from parties.blocks.registration import rare_classes, register
-from parties.blocks.schema import SMALLEST_GROUP, BlockSchema, schema_text
+from parties.blocks.schema import SMALLEST_GROUP, BlockSchema, PublicColumn, schema_text
 from parties.blocks.store import Store
 from parties.control.asking import ask, task_end
 from parties.home.cards import CARD_LIMIT, PartyCard, parse_card
@@ -189,10 +191,14 @@ def _schema_lines(schema: BlockSchema) -> list[str]:
         shown = (
             _fitting(column.levels, ", ")
             if column.levels
-            else _fitting([f"{q.share:.0%}: {q.value:g}" for q in column.quantiles], "  ")
+            else _fitting([f"{q.share:.0%}: {_shown(column, q.value)}" for q in column.quantiles], "  ")
         )
         lines.append(f"  {column.name:<18} {column.kind.value:<12} {shown}")
     return lines
+
+
+def _shown(column: PublicColumn, value: float) -> str:
+    return date_text(value) if column.kind is ColumnKind.DATE else f"{value:g}"
 
 
 def _fitting(words: Sequence[str], separator: str, width: int = 90) -> str:

@@ -15,7 +15,7 @@ from protocols.errors import BlockError
 from vertical.config import Scaling
 from vertical.numeric_rule import CLIP, KNOTS, NumericRule
 from vertical.preprocess import Preprocessor, fit
-from vertical.table import CategoricalColumn, NumericColumn, Table
+from vertical.table import CategoricalColumn, DateColumn, NumericColumn, Table
 
 
 def numbers(name: str, *values: float) -> NumericColumn:
@@ -213,6 +213,17 @@ def test_pixels_share_one_scale_and_constant_ones_keep_their_place() -> None:
     out = fitted.transform(table)
     np.testing.assert_allclose(out[:2], expected, rtol=1e-6)
     np.testing.assert_allclose(out[2], [(7 - seen.mean()) / seen.std(), 0.0, CLIP], rtol=1e-6)
+
+
+def test_dates_with_a_far_outlier_are_scaled_by_their_quartiles() -> None:
+    days = np.array([*range(18_000, 18_041), -25_567], np.float64)  # one person "since 1900-01-01"
+    table = Table((DateColumn(name="since", values=days),))
+    (rule,) = fit(table, every(table)).rules
+    assert isinstance(rule, NumericRule)
+    assert (rule.unit, rule.centre) == (0.0, 18_019.5)
+    out = fit(table, every(table)).transform(table)[:, 0]
+    assert out[40] - out[0] > 2
+    assert out[-1] == -CLIP
 
 
 def test_columns_that_are_no_image_are_refused() -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from protocols.errors import BlockError
-from vertical.table import CategoricalColumn, NumericColumn, PartyData, Split, Table
+from vertical.table import CategoricalColumn, DateColumn, NumericColumn, PartyData, Split, Table
 
 AMOUNT = NumericColumn(name="amount", values=np.array([1.0, np.nan, 3.0]))
 COLOUR = CategoricalColumn(name="colour", codes=np.array([0, -1, 1], np.int32), levels=("red", "blue"))
@@ -82,3 +82,11 @@ def test_table_refuses_no_columns_equal_names_and_unequal_lengths() -> None:
         Table((AMOUNT, AMOUNT))
     with pytest.raises(BlockError, match="differ in length"):
         Table((AMOUNT, COLOUR.take(np.array([0]))))
+
+
+def test_dates_are_days_since_1970() -> None:
+    dates = np.array(["1970-01-02", "NaT", "1969-12-31T12:00"], "datetime64[ns]")
+    column = DateColumn.of("since", dates)
+    np.testing.assert_array_equal(column.values, [1.0, np.nan, -0.5])
+    assert isinstance(column.take(np.array([2, 0])), DateColumn)
+    assert DateColumn.of("since", dates.astype("datetime64[D]")).values[2] == -1.0

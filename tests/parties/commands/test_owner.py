@@ -170,6 +170,20 @@ def test_all_that_a_block_can_be_told_about_its_file(folders: Path) -> None:
     assert json.loads(good("block", "show", "odd", "--json", "-s", folders / "bank").out)["block"] == "odd"
 
 
+def test_a_block_with_dates(folders: Path, tmp_path: Path) -> None:
+    file = tmp_path / "since.csv"
+    file.write_text(
+        "who,since\n" + "".join(f"PERSON-{i},{1 + i % 9}/{1 + i % 9}/20{i + 10}\n" for i in range(40))
+    )
+    add = ("block", "add", file, "--name", "since", "--key", "who", "--date", "since")
+    good(*add, "--date-order", "month-first", "-s", folders / "bank")
+    (column,) = Store(open_state(folders / "bank").blocks).describe("since").columns
+    assert column.kind is ColumnKind.DATE
+    shown = good("block", "show", "since", "-s", folders / "bank").out
+    assert "date" in shown
+    assert "25%: 20" in shown
+
+
 @pytest.mark.parametrize(
     ("text", "words", "told"),
     [
@@ -179,6 +193,9 @@ def test_all_that_a_block_can_be_told_about_its_file(folders: Path) -> None:
         ("who,a\nPERSON-1,1\n", ("--key", "nobody"), "'nobody'"),
         ("who,a\nPERSON-1,1\n", ("--label", "b"), "'b'"),
         ("who,a\nPERSON-1,1\n", ("--numeric", "a", "--categorical", "a"), "as numeric and as categorical"),
+        ("who,a\nPERSON-1,1\n", ("--numeric", "a", "--date", "a"), "as numeric and as date"),
+        ("who,a\nPERSON-1,3/4/2020\n", (), "can't be told apart"),
+        ("who,a\nPERSON-1,sentinel\n", ("--date", "a"), "1 of 1 cells are not dates"),
         ("who,a\nPERSON-1,1\n", ("--key-rule", "magic"), "unknown key rule"),
         ("who,a\nPERSON-1,1\n", ("--delimiter", "::"), "delimiter"),
         ("who,a\nPERSON-1,1\n", ("--encoding", "klingon"), "unknown text encoding"),
