@@ -80,6 +80,8 @@ class Setting:
             minimum_overlap=20,
             pseudo_from=0,
             pseudo_ramp=0,
+            folds=0,
+            linear_views=0,
             baselines=False,
             final_vote=False,
         )

@@ -6,14 +6,20 @@ Messages in order (A active, P passive):
    `protocols.psi`. Both learn who is common and how many people the other has.
 2. `Splits` both ways: the split of every common person. Both learn which common people the other
    trains on; a person whose splits differ is left out. Too few aligned training rows end the run here, at both.
-3. FedCVT training. Every `memory_every` steps `MemoryViews` P -> A: P's views of all aligned training rows, and its
-   common representations of a pool of passive-only rows. Each step `PassiveViews` P -> A, P's views of the
-   step's rows, then `ViewGradients` A -> P, the loss's gradients in them. Which rows a step uses follows from the
+3. `LinearViews` P -> A: principal components of P's features of all aligned rows, for A's linear experts. A learns of
+   these people what the components say, which can be most of P's features up to a rotation; P learns nothing: a
+   regression split between the two would have told P the sign of every label.
+4. FedCVT training. Every `memory_every` steps and at the end `MemoryViews` P -> A: P's views of all aligned training
+   rows, and its common representations of a pool of passive-only rows. Each step `PassiveViews` P -> A, P's views of
+   the step's rows, then `ViewGradients` A -> P, the loss's gradients in them. Which rows a step uses follows from the
    public seed and the group sizes, never from labels. A learns representations, from which features can
    partly be inferred; P learns gradients, from which labels can partly be inferred.
-4. Evaluation. A last `MemoryViews`, then `TestViews` P -> A: P's views of the aligned test rows. With `final_vote`,
+   With `folds` it happens once for each candidate and fold, with the fold's people left out of the steps (the search),
+   and then once more on all rows. Between the two `Choice` A -> P: the best candidate and number of steps on the
+   people left out, two small numbers of which P learns that they fit A's labels best.
+5. Evaluation. `TestViews` P -> A: P's views of the aligned test rows. With `final_vote`,
    `AloneViews` P -> A: P's views of all its passive-only rows, which A's heads vote on. A learns how many they are.
-5. With `baselines`, the aligned-only network, as 3 and 4 without memory and alone rows: `BaselineViews`,
+6. With `baselines`, the aligned-only network, as 4 and 5 without search, memory and alone rows: `BaselineViews`,
    `BaselineGradients`, `BaselineTestViews`. The active-alone model needs no message.
 
 Labels, pseudo labels, losses, heads and metrics never leave A; features, encoders and keys of other people never
@@ -27,16 +33,16 @@ import torch
 from numpy.typing import NDArray
 
 from protocols.errors import DataMissingError
-from protocols.program import Checkpoint, Json, Observe, Outcome, Program
+from protocols.program import Json, Observe, Outcome, Program, Send
 from protocols.psi import ALONE, Crew, psi_client
 from protocols.seeds import PrivateSeed
-from vertical.active_messages import PASSIVE, exchange_step, receive_memory, receive_test_views, receive_votes
+from vertical.active_messages import PASSIVE, receive_linear_views, receive_test_views, receive_votes
 from vertical.active_side import ActiveSide, Labels, train_active_alone
-from vertical.baselines import aligned_only_config
+from vertical.active_training import Trained, train
 from vertical.config import FedCVTConfig
 from vertical.groups import Groups, exchange_groups
 from vertical.manifest import ANY_ROWS, BlockRows, psi_terms
-from vertical.messages import ALIGNED_ONLY, FEDCVT, Phase
+from vertical.messages import ALIGNED_ONLY, FEDCVT, Choice
 from vertical.model import ActivePart
 from vertical.results import (
     PseudoCount,
@@ -50,19 +56,16 @@ from vertical.results import (
     situation_scores,
     vote_artifacts,
 )
-from vertical.table import PartyData
-from vertical.training import (
-    Features,
-    Run,
-    State,
-    is_checkpoint,
-    is_refresh,
-    pack_training,
-    restore_training,
-    silent,
-    tell_step,
+from vertical.schedule import (
+    baseline_training,
+    final_training,
+    has_choice,
+    pack_choice,
+    unpack_choice,
 )
-from vertical.views import Memory
+from vertical.search import Search
+from vertical.table import PartyData
+from vertical.training import Features, Run, State, silent
 
 
 def active_program(
@@ -94,24 +97,36 @@ def train_and_evaluate(
     data: PartyData, groups: Groups, run: Run, resume: State | None = None
 ) -> Program[Outcome]:
     """The run from message 3 on, for groups that are known already."""
-    config = run.config
+    config, n = run.config, len(groups.aligned_train)
     features, labels = Features.of(data, groups, config.scaling, config.active_view), _labels(data, groups)
+    components = yield from _components(config, groups, resume)
+    search = Search.start(run, features, labels, resume)
 
-    side = ActiveSide.start(run, FEDCVT.name, features, labels)
-    losses, pseudo = yield from _train(FEDCVT, side, groups, resume)
-    memory = yield from receive_memory(side, config.steps)
+    def keep() -> State:
+        return {**groups.pack(), "components": components, **search.pack()}
+
+    yield from search.explore(keep, resume)
+    choice = yield from _choose(search, n, resume)
+    final = final_training(config, n, choice)
+    chosen = run.with_config(final.config)
+    temperatures = search.temperatures(choice)
+    side = ActiveSide.start(chosen, final.name, features, labels, temperatures)
+    trained = yield from train(final, side, lambda: {**keep(), **pack_choice(choice)}, resume)
+
+    pseudo = trained.pseudo
     part = ActivePart(
-        config=config,
+        config=final.config,
         rules=features.rules,
         model=side.model,
-        memory=memory,
+        memory=trained.memory,
+        temperatures=temperatures,
         classes=labels.classes,
         tag=groups.tag,
     )
     predictor = part.predictor(filling=True)
     test = yield from receive_test_views(FEDCVT, side)
     methods = {"fedcvt": situation_scores(predictor, side.test_views(), test, labels)}
-    curves = {"fedcvt": _curve(side, losses)}
+    curves = {"fedcvt": _curve(trained)}
     artifacts = part.pack()
     passive_only = None
     if config.final_vote:
@@ -121,16 +136,17 @@ def train_and_evaluate(
         artifacts |= vote_artifacts(votes)
 
     if config.baselines:
-        plain = run.with_config(aligned_only_config(config))
-        aligned = ActiveSide.start(plain, ALIGNED_ONLY.name, features.aligned_only(), labels.aligned_only())
-        losses, _ = yield from _train(ALIGNED_ONLY, aligned, groups, None)
+        baseline = baseline_training(final)
+        plain = run.with_config(baseline.config)
+        aligned = ActiveSide.start(plain, baseline.name, features.aligned_only(), labels.aligned_only())
+        network = yield from train(baseline, aligned, dict, None)
         test = yield from receive_test_views(ALIGNED_ONLY, aligned)
-        alone = train_active_alone(run, features, labels)
+        alone = train_active_alone(chosen, features, labels)
         methods |= {
             "aligned_only": aligned_only_scores(aligned, test),
             "active_alone": active_alone_scores(alone),
         }
-        curves |= {"aligned_only": _curve(aligned, losses)}
+        curves |= {"aligned_only": _curve(network)}
         artifacts |= {**model_artifacts(aligned), **model_artifacts(alone)}
     report: dict[str, Json] = {
         "groups": group_sizes(groups, passive_only),
@@ -141,12 +157,32 @@ def train_and_evaluate(
     return Outcome(report, {**artifacts, **alignment_artifacts(groups), **row_artifacts(groups)})
 
 
-def _curve(side: ActiveSide, losses: list[float]) -> Json:
+def _components(config: FedCVTConfig, groups: Groups, resume: State | None) -> Program[NDArray[np.float32]]:
+    """The passive party's principal components of the aligned training and test rows, in this order."""
+    if resume is not None:
+        return resume["components"].astype(np.float32)
+    rows = len(groups.aligned_train) + len(groups.aligned_test)
+    components = yield from receive_linear_views(config, rows)
+    return components
+
+
+def _choose(search: Search, aligned: int, resume: State | None) -> Program[Choice]:
+    """The configuration of the final training, which the passive party is told if there was a choice."""
+    if resume is not None and (told := unpack_choice(resume)) is not None:
+        return told
+    choice = search.choose()
+    if has_choice(search.run.config, aligned):
+        yield Send(PASSIVE, choice)
+    return choice
+
+
+def _curve(trained: Trained) -> Json:
     """The loss curve with this party's people behind it: in the whole training, and in one step."""
+    side = trained.side
     aligned, alone = len(side.features.aligned), len(side.features.alone)
     config = side.run.config
     step = min(aligned, config.aligned_batch) + min(alone, config.alone_batch)
-    return loss_curve(losses, aligned + alone, step)
+    return loss_curve(trained.losses, aligned + alone, step)
 
 
 def _check_labels(data: PartyData) -> None:
@@ -173,38 +209,3 @@ def _labels(data: PartyData, groups: Groups) -> Labels:
         test=torch.tensor(data.labels[groups.aligned_test]),
         classes=data.classes,
     )
-
-
-def _train(
-    phase: Phase, side: ActiveSide, groups: Groups, resume: State | None
-) -> Program[tuple[list[float], PseudoCount]]:
-    """One training: the loss of every step, and the pseudo labels of the last steps."""
-    config, n = side.run.config, len(side.features.aligned)
-    memory, start = Memory.blank(config, n), 0
-    losses: list[float] = []
-    if resume is not None:
-        restore_training(side.model, side.optimiser, resume)
-        start, losses = int(resume["at"]), resume["losses"].tolist()
-    pseudo = PseudoCount(0, 0)
-    for step in range(start, config.steps):
-        if phase.memory and step > start and is_checkpoint(config, step):
-            yield Checkpoint(step, _state(step, side, groups, losses))
-        if phase.memory and is_refresh(config, step):
-            memory = yield from receive_memory(side, step)
-            pseudo = PseudoCount(0, 0)
-        result = yield from exchange_step(phase, side, step, memory)
-        losses.append(float(result.total.detach()))
-        pseudo = pseudo.plus(result.accepted, result.candidates)
-        tell_step(side.run.observe, phase.name, step, config.steps, losses)
-    return losses, pseudo
-
-
-def _state(
-    step: int, side: ActiveSide, groups: Groups, losses: list[float]
-) -> dict[str, NDArray[np.generic]]:
-    return {
-        "at": np.array(step),
-        "losses": np.array(losses),
-        **groups.pack(),
-        **pack_training(side.model, side.optimiser),
-    }

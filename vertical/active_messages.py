@@ -14,9 +14,11 @@ from protocols.chunks import chunks
 from protocols.errors import ProtocolError
 from protocols.program import Program, Send, receive
 from vertical.active_side import ActiveSide
+from vertical.config import FedCVTConfig
 from vertical.encoders import Representation
 from vertical.fedcvt import Objective
-from vertical.messages import AloneViews, MemoryViews, Phase
+from vertical.folds import Fold
+from vertical.messages import AloneViews, LinearViews, MemoryViews, Phase
 from vertical.predict import Predictor
 from vertical.training import expect_number, received, to_array
 from vertical.views import Memory
@@ -51,8 +53,8 @@ def _gradient(views: Tensor) -> NDArray[np.float32]:
     return to_array(torch.zeros_like(views) if views.grad is None else views.grad)
 
 
-def receive_memory(side: ActiveSide, step: int) -> Program[Memory]:
-    """The memory from `step` on, of the passive party's representations and this party's own."""
+def receive_memory(side: ActiveSide, fold: Fold, step: int) -> Program[tuple[Memory, Representation]]:
+    """The memory from `step` on, of the aligned rows that `fold` keeps, and the passive party's views of the others."""
     message = yield from receive(PASSIVE, MemoryViews)
     what, config = f"{MemoryViews.__name__} from {PASSIVE}, step {step}", side.run.config
     expect_number(message.step, step, what)
@@ -60,9 +62,26 @@ def receive_memory(side: ActiveSide, step: int) -> Program[Memory]:
         raise ProtocolError(
             f"{what}: expected at most {config.memory_pool} pool rows, came {len(message.pool)}"
         )
-    width = config.passive_view.width
-    aligned = received(message.aligned, (len(side.features.aligned), width), what)
-    return side.memory(step, aligned, received(message.pool, (len(message.pool), config.d), what))
+    rows = len(fold.kept) + len(fold.held)
+    views = received(message.aligned, (rows, config.passive_view.width), what)
+    aligned = Representation.split(views, config.d)
+    pool = received(message.pool, (len(message.pool), config.d), what)
+    return side.memory(step, aligned.take(fold.kept), pool), aligned.take(fold.held)
+
+
+def receive_linear_views(config: FedCVTConfig, rows: int) -> Program[NDArray[np.float32]]:
+    """The principal components of `rows` aligned people, training people first, (rows, linear_views)."""
+    components = np.zeros((rows, config.linear_views), np.float32)
+    if config.linear_views == 0:
+        return components
+    bound = config.max_aligned_train + config.max_aligned_test
+    for part in chunks(rows, bound, config.evaluation_batch):
+        message = yield from receive(PASSIVE, LinearViews)
+        what = f"{LinearViews.__name__} from {PASSIVE}"
+        expect_number(message.start, part.start, what)
+        shape = (part.stop - part.start, config.linear_views)
+        components[part] = to_array(received(message.components, shape, what))
+    return components
 
 
 def receive_test_views(phase: Phase, side: ActiveSide) -> Program[Representation]:

@@ -42,6 +42,10 @@ class Labels:
         """Labels of all training rows, aligned ones first, (n + a,)."""
         return torch.cat([self.aligned, self.alone])
 
+    def keep(self, aligned: Rows, alone: Rows) -> Labels:
+        """The same with only these aligned and active-only rows."""
+        return replace(self, aligned=self.aligned[aligned], alone=self.alone[alone])
+
     def aligned_only(self) -> Labels:
         """The same without the active-only rows."""
         return replace(self, alone=self.alone[:0])
@@ -81,10 +85,13 @@ class ActiveSide:
     model: ActiveModel
     optimiser: torch.optim.AdamW
     class_weights: Tensor | None
+    temperatures: Tensor | None
 
     @classmethod
-    def start(cls, run: Run, name: str, features: Features, labels: Labels) -> ActiveSide:
-        """A training before its first step."""
+    def start(
+        cls, run: Run, name: str, features: Features, labels: Labels, temperatures: Tensor | None = None
+    ) -> ActiveSide:
+        """A training before its first step; `temperatures` (3, 3), by situation and head, calibrate its votes."""
         classes = len(labels.classes)
         model = ActiveModel(run, name, features.width, classes)
         return cls(
@@ -95,6 +102,7 @@ class ActiveSide:
             model=model,
             optimiser=optimizer(run.config, model.parameters()),
             class_weights=class_weights(labels.training(), classes) if run.config.class_balance else None,
+            temperatures=temperatures,
         )
 
     def aligned_rows(self, step: int) -> Rows:
@@ -130,7 +138,7 @@ class ActiveSide:
         self, step: int, own: OwnHalf, memory: Memory, aligned: Tensor, alone: Tensor
     ) -> Objective:
         """The step's loss, its gradients computed: those of the passive party's views too, where they ask for one."""
-        config, weights = self.run.config, self.class_weights
+        config = self.run.config
         views = StepViews(
             active_aligned=own.aligned,
             active_alone=own.alone,
@@ -139,7 +147,14 @@ class ActiveSide:
             rows=torch.tensor(own.rows),
         )
         result = objective(
-            config, self.model.heads, views, memory, own.labels, step=step, class_weights=weights
+            config,
+            self.model.heads,
+            views,
+            memory,
+            own.labels,
+            step=step,
+            class_weights=self.class_weights,
+            temperatures=self.temperatures,
         )
         self.optimiser.zero_grad()
         result.total.backward()  # type: ignore[no-untyped-call]
@@ -151,15 +166,15 @@ class ActiveSide:
         self.optimiser.step()
 
     @torch.no_grad()
-    def memory(self, step: int, aligned: Tensor, pool: Tensor) -> Memory:
-        """The memory from `step` on, from the passive party's views (n, v_B) and pool (N, d).
+    def memory(self, step: int, passive: Representation, pool: Tensor) -> Memory:
+        """The memory from `step` on, from the passive party's views of all aligned rows (n, v_B) and its pool (N, d).
 
         Each party's pool is all aligned rows and then this refresh's alone rows, so aligned row i stands at i in both.
         """
         config, encoder = self.run.config, self.model.encoder
         refresh = -(-step // config.memory_every)
         rows = self.run.rows("active pool", len(self.features.alone), config.memory_pool, refresh)
-        own, passive = encoder(self.features.aligned), Representation.split(aligned, config.d)
+        own = encoder(self.features.aligned)
         place = torch.arange(own.rows)
         return Memory(
             active_unique=own.unique,

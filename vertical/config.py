@@ -97,7 +97,8 @@ class FedCVTConfig:
     Upper bounds, from which the release manifest follows: `max_common` people named as common in the alignment,
     `max_aligned_train`, `max_aligned_test` and `max_passive_only` people used of each group.
     Search: `candidates` names of configurations to compare (see `vertical.candidates`), `folds` of the aligned training
-    rows (0: no search; the first candidate is used, nothing is calibrated), `early_stopping` also compares fewer steps.
+    rows (0: no search; the settings are used as they stand and nothing is calibrated), `early_stopping` also compares
+    fewer steps.
     `linear_views` principal components that the passive party sends for the linear experts (0: none).
     Extras: `final_vote` on all passive-only people, whose views the active party gets for it;
     `baselines` trains the aligned-only network (`baseline_steps` steps) and the active party alone;
@@ -202,8 +203,8 @@ class FedCVTConfig:
 
     @property
     def candidate_names(self) -> tuple[str, ...]:
-        """Names of the configurations to compare."""
-        return candidate_names(self.candidates)
+        """Names of the configurations to compare; without folds nothing is, and the settings stand as they are."""
+        return candidate_names(self.candidates) if self.folds else (GIVEN,)
 
     def candidate(self, name: str) -> FedCVTConfig:
         """These settings with a candidate's own, as the only candidate that is left."""

@@ -18,6 +18,7 @@ from torch.nn import functional
 
 from vertical.config import EncoderKind, FedCVTConfig, Normalisation, ViewShape
 from vertical.layers import add_noise, convolution, drop, linear, normalisation
+from vertical.table import Rows
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -47,7 +48,7 @@ class Representation:
         """Number of rows n."""
         return self.unique.shape[0]
 
-    def take(self, rows: Tensor | slice) -> Representation:
+    def take(self, rows: Tensor | Rows | slice) -> Representation:
         """Only these rows, in this order."""
         return Representation(self.unique[rows], self.common[rows])
 

@@ -68,6 +68,7 @@ def objective(
     *,
     step: int,
     class_weights: Tensor | None = None,
+    temperatures: Tensor | None = None,
 ) -> Objective:
     """The joint loss of `step` (from 0).
 
@@ -75,6 +76,7 @@ def objective(
 
     Rows without a true label (passive-only ones, and rows of the active party whose label is missing (ours))
     are the candidates of the vote; accepted ones train the joint head, from step `pseudo_from` on.
+    `temperatures` (3, 3), by situation and head, calibrate the vote; they change no gradient.
     Empty groups give the baselines: without alone rows f^AB is the aligned-only model; without aligned rows
     and fill f^A is the active party alone.
     """
@@ -85,7 +87,7 @@ def objective(
     logits = heads(active, passive)
     groups = _Groups.of(config, views, labels)
     ramp = pseudo_weight(config, step)
-    ballot = vote(logits.joint, logits.active, logits.passive, config.thresholds)
+    ballot = vote(_calibrated(logits, views, temperatures), config.thresholds)
     ballot = Vote(ballot.label, ballot.accepted & groups.candidates & (ramp > 0.0))
     terms = _classification(config, logits, groups, ballot, ramp, class_weights)
     terms |= _agreement(config, views, keys)
@@ -99,6 +101,14 @@ def objective(
         candidates=int(groups.candidates.sum()),
         passive_vote=Vote(ballot.label[alone], ballot.accepted[alone]),
     )
+
+
+def _calibrated(logits: HeadLogits, views: StepViews, temperatures: Tensor | None) -> HeadLogits:
+    """The logits of the aligned, active-only and passive-only rows, each divided by its situation's temperature."""
+    if temperatures is None:
+        return logits
+    sizes = (views.rows.shape[0], views.active_alone.rows, views.passive_alone.rows)
+    return logits.divided(temperatures.repeat_interleave(torch.tensor(sizes), dim=0))
 
 
 def pseudo_weight(config: FedCVTConfig, step: int) -> float:

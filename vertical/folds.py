@@ -6,6 +6,7 @@ doesn't divide is held out by none. n rows, K folds.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,6 +21,11 @@ class Fold:
 
     kept: Rows
     held: Rows
+
+
+def everyone(rows: int) -> Fold:
+    """All rows kept, none held out."""
+    return Fold(np.arange(rows, dtype=np.int64), np.zeros(0, dtype=np.int64))
 
 
 def fold_count(rows: int, wanted: int) -> int:
@@ -44,9 +50,17 @@ def own_folds(seed: PrivateSeed, rows: int, folds: int) -> tuple[Fold, ...]:
 
 
 def _folds(seed: int, group: str, rows: int, folds: int) -> tuple[Fold, ...]:
-    everyone, size = np.arange(rows, dtype=np.int64), rows // folds if folds else 0
+    size = rows // folds if folds else 0
     if size == 0:
-        return tuple(Fold(everyone, everyone[:0]) for _ in range(folds))
+        return tuple(everyone(rows) for _ in range(folds))
     # One epoch of batches of a fold's size: no row comes twice.
     held = [np.sort(public_order(seed, group, rows, size, fold)) for fold in range(folds)]
-    return tuple(Fold(np.setdiff1d(everyone, part), part) for part in held)
+    return tuple(Fold(np.setdiff1d(np.arange(rows), part), part) for part in held)
+
+
+def fold_numbers(folds: Sequence[Fold], rows: int) -> Rows:
+    """The number of the fold that holds each row out, (rows,); rows that none does are spread over all."""
+    numbers = np.arange(rows, dtype=np.int64) % max(len(folds), 1)
+    for number, fold in enumerate(folds):
+        numbers[fold.held] = number
+    return numbers

@@ -13,6 +13,9 @@ from torch import Tensor, nn
 from vertical.config import FedCVTConfig
 from vertical.encoders import Encoder, Representation
 
+HEADS = ("joint", "active", "passive")
+"""The heads f^AB, f^A and f^B by name, in the order of the vote's thresholds."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HeadLogits:
@@ -21,6 +24,15 @@ class HeadLogits:
     joint: Tensor
     active: Tensor
     passive: Tensor
+
+    def stacked(self) -> Tensor:
+        """All in the order of `HEADS`, (3, n, k)."""
+        return torch.stack([self.joint, self.active, self.passive])
+
+    @torch.no_grad()
+    def divided(self, temperatures: Tensor) -> HeadLogits:
+        """Divided by temperatures (n, 3) or (3,), in the order of `HEADS`; without history."""
+        return HeadLogits(*(self.stacked() / temperatures.reshape(-1, len(HEADS)).T[:, :, None]))
 
 
 class Heads(nn.Module):

@@ -21,10 +21,13 @@ from vertical.messages import (
     ALIGNED_ONLY,
     FEDCVT,
     AloneViews,
+    Choice,
+    LinearViews,
     MemoryViews,
     Phase,
     Splits,
 )
+from vertical.schedule import evaluation_points, has_choice, search_trainings, step_config
 
 ACTIVE, PASSIVE = "active", "passive"
 BlockRows: TypeAlias = tuple[int, int]
@@ -46,19 +49,21 @@ def manifest(config: FedCVTConfig, active_rows: int, passive_rows: int) -> tuple
     common = min(config.max_common, active_rows, passive_rows)
     train, test = min(config.max_aligned_train, common), min(config.max_aligned_test, common)
     alone = min(config.max_passive_only, passive_rows)
+    batch = step_config(config, train).aligned_batch
+    trainings = len(search_trainings(config, 0, train)) + 1
     releases = [
         *psi_manifest(ACTIVE, PASSIVE, psi_terms(config, (active_rows, passive_rows))),
         *_splits(common),
-        _memory(config, train, alone),
-        *_phase(
-            FEDCVT, config, config.steps, min(config.aligned_batch, train), min(config.alone_batch, alone)
-        ),
+        *_linear(config, min(train + test, common)),
+        _memory(config, train, alone, trainings),
+        *_phase(FEDCVT, config, (config.steps, trainings), min(batch, train), min(config.alone_batch, alone)),
+        *_choice(config, train),
         *_test(FEDCVT, config, test),
     ]
     if config.final_vote:
         releases.append(_alone(config, alone))
     if config.baselines:
-        releases += _phase(ALIGNED_ONLY, config, config.baseline_steps, min(config.aligned_batch, train), 0)
+        releases += _phase(ALIGNED_ONLY, config, (config.baseline_steps, 1), min(batch, train), 0)
         releases += _test(ALIGNED_ONLY, config, test)
     return tuple(releases)
 
@@ -72,7 +77,34 @@ def _splits(common: int) -> list[Release]:
     ]
 
 
-def _memory(config: FedCVTConfig, train: int, alone: int) -> Release:
+def _linear(config: FedCVTConfig, rows: int) -> list[Release]:
+    """One release, or none without linear experts."""
+    if config.linear_views == 0:
+        return []
+    length, messages = _parts(
+        rows, config.max_aligned_train + config.max_aligned_test, config.evaluation_batch
+    )
+    largest = LinearViews(length * (messages - 1), _floats(length, config.linear_views))
+    learns = (
+        "principal components of the passive party's features of all aligned people, which can be most of these"
+        " features up to a rotation"
+    )
+    return [_release(largest, PASSIVE, ACTIVE, messages, learns)]
+
+
+def _choice(config: FedCVTConfig, train: int) -> list[Release]:
+    """One release, or none when nothing is compared."""
+    if not has_choice(config, train):
+        return []
+    compared = len(config.candidate_names) * len(evaluation_points(config))
+    learns = (
+        f"which of {compared} configurations and numbers of steps predicts the labels of held-out people best,"
+        f" after {len(search_trainings(config, 0, train))} trainings with held-out people"
+    )
+    return [_release(Choice(len(config.candidate_names) - 1, config.steps), ACTIVE, PASSIVE, 1, learns)]
+
+
+def _memory(config: FedCVTConfig, train: int, alone: int, trainings: int) -> Release:
     largest = MemoryViews(
         config.steps,
         _floats(train, config.passive_view.width),
@@ -83,10 +115,14 @@ def _memory(config: FedCVTConfig, train: int, alone: int) -> Release:
         "representations of all aligned training people and, in part, of a pool of passive-only people;"
         " features can partly be inferred from representations"
     )
-    return _release(largest, PASSIVE, ACTIVE, refreshes, learns)
+    return _release(largest, PASSIVE, ACTIVE, refreshes * trainings, learns)
 
 
-def _phase(phase: Phase, config: FedCVTConfig, steps: int, aligned: int, alone: int) -> list[Release]:
+def _phase(
+    phase: Phase, config: FedCVTConfig, steps_of: tuple[int, int], aligned: int, alone: int
+) -> list[Release]:
+    """`steps_of`: steps of a training, and number of trainings."""
+    steps, trainings = steps_of
     arrays = (_floats(aligned, config.passive_view.width), _floats(alone, config.passive_view.width))
     views, gradients = phase.views(steps - 1, *arrays), phase.gradients(steps - 1, *arrays)
     return [
@@ -94,14 +130,14 @@ def _phase(phase: Phase, config: FedCVTConfig, steps: int, aligned: int, alone: 
             views,
             PASSIVE,
             ACTIVE,
-            steps,
+            steps * trainings,
             "representations of the step's people; features can partly be inferred from them",
         ),
         _release(
             gradients,
             ACTIVE,
             PASSIVE,
-            steps,
+            steps * trainings,
             "gradients of the loss in these representations; labels can partly be inferred from them",
         ),
     ]

@@ -25,6 +25,18 @@ class Splits(Message):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class LinearViews(Message):
+    """Principal components of the passive party's features, of aligned rows from `start` on, (c, linear_views).
+
+    The aligned training rows come first, then the aligned test rows. The components know no label; columns beyond those
+    that the features have are zero, so that the size tells nothing of the features' number.
+    """
+
+    start: int
+    components: NDArray[np.float32] = array(np.float32, 2)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class MemoryViews(Message):
     """The passive party's detached representations from `step` on: keys and values of the attention fill.
 
@@ -53,6 +65,14 @@ class ViewGradients(Message):
     step: int
     aligned: NDArray[np.float32] = array(np.float32, 2)
     alone: NDArray[np.float32] = array(np.float32, 2)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Choice(Message):
+    """What the active party found best on held-out rows: the candidate's place in the list, and its number of steps."""
+
+    candidate: int
+    steps: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -115,9 +135,11 @@ ALIGNED_ONLY = Phase(
 KINDS: tuple[type[Message], ...] = (
     *PSI_KINDS,
     Splits,
+    LinearViews,
     MemoryViews,
     PassiveViews,
     ViewGradients,
+    Choice,
     TestViews,
     AloneViews,
     BaselineViews,

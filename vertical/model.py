@@ -18,13 +18,15 @@ from typing import TypeAlias
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from protocols.errors import FedaccordError, ModelError
 from vertical.active_side import ActiveModel
 from vertical.config import FedCVTConfig
 from vertical.encoders import Representation, ViewEncoder, view_encoder
+from vertical.heads import HEADS
 from vertical.messages import FEDCVT
-from vertical.predict import Predictor, Situation
+from vertical.predict import SITUATIONS, Predictor, Situation
 from vertical.preprocess import Preprocessor
 from vertical.table import Table
 from vertical.training import Run, as_text, load_parameters, parameters, received, silent, to_array
@@ -35,6 +37,7 @@ Arrays: TypeAlias = Mapping[str, NDArray[np.generic]]
 MEMORY = f"{FEDCVT.name}.memory."
 """Names of the memory's arrays begin with this."""
 _ENCODER = f"{FEDCVT.name}.encoder"
+_TEMPERATURES = f"{FEDCVT.name}.temperatures"
 _CONFIG, _RULES, _CLASSES, _TAG = "config", "preprocessing", "classes", "alignment_tag"
 
 
@@ -76,12 +79,16 @@ class PassivePart:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ActivePart:
-    """The active party's part; `memory` None once it was deleted."""
+    """The active party's part; `memory` None once it was deleted.
+
+    temperatures (3, 3): what calibrates each head before a vote, by situation and head.
+    """
 
     config: FedCVTConfig
     rules: Preprocessor
     model: ActiveModel
     memory: Memory | None
+    temperatures: Tensor
     classes: tuple[str, ...]
     tag: str
 
@@ -118,12 +125,15 @@ class ActivePart:
                     remedy="predict for people with both views, or train again",
                 )
             memory = Memory.blank(self.config, 0)
-        return Predictor(config=self.config, heads=self.model.heads, memory=memory)
+        return Predictor(
+            config=self.config, heads=self.model.heads, memory=memory, temperatures=self.temperatures
+        )
 
     def pack(self) -> dict[str, NDArray[np.generic]]:
         """The part as arrays by dotted name."""
         packed = {**_pack_texts(self), **parameters(FEDCVT.name, self.model)}
         packed[_CLASSES] = as_text(json.dumps(self.classes))
+        packed[_TEMPERATURES] = self.temperatures.numpy()
         if self.memory is not None:
             packed |= {
                 MEMORY + field.name: getattr(self.memory, field.name).numpy() for field in fields(Memory)
@@ -142,6 +152,7 @@ class ActivePart:
             rules=rules,
             model=model,
             memory=_unpack_memory(arrays),
+            temperatures=_unpack_temperatures(arrays),
             classes=classes,
             tag=_text(arrays, _TAG),
         )
@@ -176,6 +187,13 @@ def _unpack_memory(arrays: Arrays) -> Memory | None:
     if there != names:
         raise ModelError(f"model part: of the memory only {', '.join(there)} is there")
     return Memory(**{name: torch.tensor(arrays[MEMORY + name]) for name in names})
+
+
+def _unpack_temperatures(arrays: Arrays) -> Tensor:
+    shape = (len(SITUATIONS), len(HEADS))
+    if _TEMPERATURES not in arrays or arrays[_TEMPERATURES].shape != shape:
+        raise ModelError(f"model part: {_TEMPERATURES} aren't {shape[0]} x {shape[1]} numbers")
+    return torch.tensor(arrays[_TEMPERATURES], dtype=torch.float32)
 
 
 def _unpack_config(arrays: Arrays) -> FedCVTConfig:

@@ -2,44 +2,37 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
 from protocols.chunks import chunks
-from protocols.program import Checkpoint, Observe, Outcome, Program, Send, receive
+from protocols.errors import ProtocolError
+from protocols.program import Observe, Outcome, Program, Send, receive
 from protocols.psi import ALONE, Crew, psi_server
 from protocols.seeds import PrivateSeed
-from vertical.baselines import aligned_only_config
+from vertical.components import Components, fit_components
 from vertical.config import FedCVTConfig
-from vertical.encoders import ViewEncoder, view_encoder
-from vertical.fedcvt import learning_rate, optimizer, set_learning_rate
+from vertical.encoders import ViewEncoder
 from vertical.groups import Groups, exchange_groups
 from vertical.manifest import ANY_ROWS, BlockRows, psi_terms
-from vertical.messages import ALIGNED_ONLY, FEDCVT, AloneViews, MemoryViews, Phase
+from vertical.messages import ALIGNED_ONLY, FEDCVT, AloneViews, Choice, LinearViews, Phase
 from vertical.model import PassivePart
+from vertical.passive_training import ACTIVE, train
 from vertical.results import alignment_artifacts
-from vertical.table import PartyData
-from vertical.training import (
-    Features,
-    Run,
-    State,
-    expect_number,
-    is_checkpoint,
-    is_refresh,
-    pack_training,
-    parameters,
-    received,
-    restore_training,
-    silent,
-    tell_step,
-    to_array,
+from vertical.schedule import (
+    baseline_training,
+    evaluation_points,
+    final_training,
+    first_choice,
+    has_choice,
+    pack_choice,
+    search_trainings,
+    unpack_choice,
 )
-
-ACTIVE = "active"
+from vertical.table import PartyData
+from vertical.training import Features, Run, State, parameters, silent, to_array
 
 
 def passive_program(
@@ -69,20 +62,26 @@ def train_and_evaluate(
     data: PartyData, groups: Groups, run: Run, resume: State | None = None
 ) -> Program[Outcome]:
     """The run after the alignment, for groups that are known already."""
-    config = run.config
+    config, n = run.config, len(groups.aligned_train)
     features = Features.of(data, groups, config.scaling, config.passive_view)
+    components = fit_components(to_array(features.training()), config.linear_views)
+    if resume is None:
+        yield from _send_linear_views(config, components, features)
 
-    encoder = yield from _train(FEDCVT, run, groups, features, resume)
-    yield Send(ACTIVE, _memory(run, encoder, features, config.steps))
+    for training in search_trainings(config, run.public_seed, n):
+        if resume is None or training.end > int(resume["at"]):
+            yield from train(training, run, features, groups.pack(), resume)
+    choice = yield from _hear_choice(config, n, resume)
+    final = final_training(config, n, choice)
+    encoder = yield from train(final, run, features, {**groups.pack(), **pack_choice(choice)}, resume)
+
     yield from _send_test_views(FEDCVT, config, encoder, features.test)
     if config.final_vote:
         yield from _send_alone_views(config, encoder, features.alone)
-    part = PassivePart(config=config, rules=features.rules, encoder=encoder, tag=groups.tag)
-    artifacts = part.pack()
-
+    part = PassivePart(config=final.config, rules=features.rules, encoder=encoder, tag=groups.tag)
+    artifacts = {**part.pack(), **components.pack("linear.components")}
     if config.baselines:
-        plain = run.with_config(aligned_only_config(config))
-        encoder = yield from _train(ALIGNED_ONLY, plain, groups, features.aligned_only(), None)
+        encoder = yield from train(baseline_training(final), run, features.aligned_only(), {}, None)
         yield from _send_test_views(ALIGNED_ONLY, config, encoder, features.test)
         artifacts |= parameters("aligned_only.encoder", encoder)
     return _outcome(groups, artifacts)
@@ -105,72 +104,32 @@ def _align(data: PartyData, run: Run, rows: BlockRows, crew: Crew) -> Program[Gr
     )
 
 
-def _train(
-    phase: Phase, run: Run, groups: Groups, features: Features, resume: State | None
-) -> Program[ViewEncoder]:
-    """One training: this party's encoders after all steps."""
-    config = run.config
-    weights = run.generator(f"{phase.name} weights")
-    encoder = view_encoder(config, config.passive_view, features.width, weights)
-    optimiser = optimizer(config, encoder.parameters())
-    start = 0 if resume is None else int(resume["at"])
-    if resume is not None:
-        restore_training(encoder, optimiser, resume)
-    batch = _batch(phase, run, encoder, features, start)
-    for step in range(start, config.steps):
-        if phase.memory and step > start and is_checkpoint(config, step):
-            state = {"at": np.array(step), **groups.pack(), **pack_training(encoder, optimiser)}
-            yield Checkpoint(step, state)
-        if phase.memory and is_refresh(config, step):
-            yield Send(ACTIVE, _memory(run, encoder, features, step))
-        views, b = encoder.encode(batch.noisy, batch.generator).joined(), batch.aligned
-        yield Send(ACTIVE, phase.views(step, to_array(views[:b]), to_array(views[b:])))
-        if step + 1 < config.steps:  # while the active party computes
-            batch = _batch(phase, run, encoder, features, step + 1)
-        gradients = yield from _receive_gradients(phase, step, views, b)
-        optimiser.zero_grad()
-        views.backward(gradients)  # type: ignore[no-untyped-call]
-        set_learning_rate(optimiser, learning_rate(config, step))
-        optimiser.step()
-        tell_step(run.observe, phase.name, step, config.steps)
-    return encoder
+def _send_linear_views(config: FedCVTConfig, components: Components, features: Features) -> Program[None]:
+    """What of this party's features the active party's linear experts read, in parts; no label entered them."""
+    if config.linear_views == 0:
+        return
+    rows = to_array(torch.cat([features.aligned, features.test]))
+    sent = np.zeros((len(rows), config.linear_views), np.float32)
+    sent[:, : components.width] = components.transform(rows)
+    bound = config.max_aligned_train + config.max_aligned_test
+    for part in chunks(len(rows), bound, config.evaluation_batch):
+        yield Send(ACTIVE, LinearViews(part.start, sent[part]))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _Batch:
-    """A step's input (b + e, f) with its noise, the first b = `aligned` rows of aligned people, and its generator."""
-
-    noisy: Tensor
-    aligned: int
-    generator: torch.Generator
-
-
-def _batch(phase: Phase, run: Run, encoder: ViewEncoder, features: Features, step: int) -> _Batch:
-    """What a step needs that doesn't depend on the encoders' parameters."""
-    aligned = run.rows("aligned", len(features.aligned), run.config.aligned_batch, step)
-    alone = run.rows("passive only", len(features.alone), run.config.alone_batch, step)
-    generator = run.generator(f"{phase.name} step {step}")
-    rows = torch.cat([features.aligned[aligned], features.alone[alone]])
-    return _Batch(noisy=encoder.noisy(rows, generator), aligned=len(aligned), generator=generator)
-
-
-def _receive_gradients(phase: Phase, step: int, views: Tensor, b: int) -> Program[Tensor]:
-    """The gradients, (b + e, view width), of a step's views, the first b of aligned rows."""
-    answer = yield from receive(ACTIVE, phase.gradients)
-    what = f"{phase.gradients.__name__} from {ACTIVE}, step {step}"
-    expect_number(answer.step, step, what)
-    aligned = received(answer.aligned, (b, views.shape[1]), what)
-    alone = received(answer.alone, (len(views) - b, views.shape[1]), what)
-    return torch.cat([aligned, alone])
-
-
-@torch.no_grad()
-def _memory(run: Run, encoder: ViewEncoder, features: Features, step: int) -> MemoryViews:
-    """Views of all aligned rows and common representations of this refresh's pool, in evaluation form."""
-    refresh = -(-step // run.config.memory_every)
-    pool = run.rows("passive pool", len(features.alone), run.config.memory_pool, refresh)
-    common = encoder.common(features.alone[pool])
-    return MemoryViews(step, to_array(encoder(features.aligned).joined()), to_array(common))
+def _hear_choice(config: FedCVTConfig, aligned: int, resume: State | None) -> Program[Choice]:
+    """The candidate and the number of steps of the final training; ProtocolError for one that wasn't compared."""
+    if resume is not None and (told := unpack_choice(resume)) is not None:
+        return told
+    if not has_choice(config, aligned):
+        return first_choice(config)
+    choice = yield from receive(ACTIVE, Choice)
+    if not 0 <= choice.candidate < len(config.candidate_names) or choice.steps not in evaluation_points(
+        config
+    ):
+        raise ProtocolError(
+            f"{ACTIVE} chose candidate {choice.candidate} after {choice.steps} steps, which the search didn't compare"
+        )
+    return choice
 
 
 def _send_test_views(

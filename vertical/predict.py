@@ -15,7 +15,7 @@ from torch import Tensor
 from protocols.errors import ConfigError
 from vertical.config import FedCVTConfig
 from vertical.encoders import Representation
-from vertical.heads import Heads
+from vertical.heads import HeadLogits, Heads
 from vertical.views import Memory, fill_active, fill_passive
 from vertical.vote import Vote, vote
 
@@ -30,35 +30,25 @@ class Situation(StrEnum):
     PASSIVE_ONLY = "passive_only"
 
 
+SITUATIONS = tuple(Situation)
+"""All in the order of arrays that have one entry for each."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Predictor:
-    """The part of a trained model that turns representations into predictions."""
+    """The part of a trained model that turns representations into predictions.
+
+    temperatures (3, 3): what divides each head's logits before a vote, by situation and head; None: nothing.
+    """
 
     config: FedCVTConfig
     heads: Heads
     memory: Memory
+    temperatures: Tensor | None = None
 
     @torch.no_grad()
-    def logits(self, active: Representation | None, passive: Representation | None) -> Tensor:
-        """Logits (m, k) of f^AB; a view that is None is filled. ConfigError if both are."""
-        return self._in_parts(active, passive, joint_only=True)[0]
-
-    @torch.no_grad()
-    def vote(self, passive: Representation) -> Vote:
-        """Pseudo labels of people of whom only the passive party's view is known."""
-        joint, own, other = self._in_parts(None, passive, joint_only=False)
-        return vote(joint, own, other, self.config.thresholds)
-
-    def hide(self, situation: Situation, active: Representation, passive: Representation) -> Tensor:
-        """Logits (m, k) for people with both views, as if only the situation's views were known."""
-        return self.logits(
-            None if situation == Situation.PASSIVE_ONLY else active,
-            None if situation == Situation.ACTIVE_ONLY else passive,
-        )
-
-    def _in_parts(
-        self, active: Representation | None, passive: Representation | None, *, joint_only: bool
-    ) -> list[Tensor]:
+    def head_logits(self, active: Representation | None, passive: Representation | None) -> HeadLogits:
+        """Logits (m, k) of the three heads; a view that is None is filled. ConfigError if both are."""
         known = passive if active is None else active
         if known is None:
             raise ConfigError("a prediction needs the view of at least one party")
@@ -66,13 +56,26 @@ class Predictor:
         for start in range(0, max(known.rows, 1), _ROWS_AT_ONCE):
             rows = slice(start, start + _ROWS_AT_ONCE)
             a, p = self._complete(active and active.take(rows), passive and passive.take(rows))
-            heads = self.heads
-            parts.append(
-                [heads.joint_logits(a, p)]
-                if joint_only
-                else [heads.joint_logits(a, p), heads.active_logits(a), heads.passive_logits(p)]
-            )
-        return [torch.cat(pieces) for pieces in zip(*parts, strict=True)]
+            parts.append(self.heads(a, p).stacked())
+        return HeadLogits(*torch.cat(parts, dim=1))
+
+    def logits(self, active: Representation | None, passive: Representation | None) -> Tensor:
+        """Logits (m, k) of f^AB; a view that is None is filled. ConfigError if both are."""
+        return self.head_logits(active, passive).joint
+
+    @torch.no_grad()
+    def vote(self, passive: Representation) -> Vote:
+        """Pseudo labels of people of whom only the passive party's view is known."""
+        logits, at = self.head_logits(None, passive), SITUATIONS.index(Situation.PASSIVE_ONLY)
+        calibrated = logits if self.temperatures is None else logits.divided(self.temperatures[at])
+        return vote(calibrated, self.config.thresholds)
+
+    def hide(self, situation: Situation, active: Representation, passive: Representation) -> HeadLogits:
+        """Logits (m, k) for people with both views, as if only the situation's views were known."""
+        return self.head_logits(
+            None if situation == Situation.PASSIVE_ONLY else active,
+            None if situation == Situation.ACTIVE_ONLY else passive,
+        )
 
     def _complete(
         self, active: Representation | None, passive: Representation | None

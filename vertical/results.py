@@ -46,7 +46,8 @@ def situation_scores(
 ) -> Json:
     """Metrics by situation on the test rows, whose views of both parties are known."""
     return {
-        situation.value: scores(predictor.hide(situation, own, passive), labels) for situation in Situation
+        situation.value: scores(predictor.hide(situation, own, passive).joint, labels)
+        for situation in Situation
     }
 
 

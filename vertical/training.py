@@ -87,9 +87,17 @@ class Features:
         """The same people without the alone rows."""
         return replace(self, alone=self.alone[:0])
 
+    def training(self) -> Tensor:
+        """Features of all training rows, aligned ones first."""
+        return torch.cat([self.aligned, self.alone])
+
+    def keep(self, aligned: Rows, alone: Rows) -> Features:
+        """The same with only these aligned and alone rows."""
+        return replace(self, aligned=self.aligned[aligned], alone=self.alone[alone])
+
     def alone_only(self) -> Features:
         """All training people as alone rows."""
-        return replace(self, aligned=self.aligned[:0], alone=torch.cat([self.aligned, self.alone]))
+        return replace(self, aligned=self.aligned[:0], alone=self.training())
 
 
 def silent(progress: Progress) -> None:
@@ -106,15 +114,6 @@ def torch_generator(seed: PrivateSeed, purpose: str) -> torch.Generator:
 def is_refresh(config: FedCVTConfig, step: int) -> bool:
     """Whether the memory is refreshed before `step`."""
     return step % config.memory_every == 0
-
-
-def is_checkpoint(config: FedCVTConfig, step: int) -> bool:
-    """Whether the state is stored before `step`: every `checkpoint_every` steps, rounded up to a refresh.
-
-    A resumed run starts with a refresh, so it must start where an unbroken run has one.
-    """
-    period = -(-config.checkpoint_every // config.memory_every) * config.memory_every
-    return step > 0 and step % period == 0
 
 
 def received(array: NDArray[np.float32], shape: tuple[int, int], what: str) -> Tensor:

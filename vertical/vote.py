@@ -7,6 +7,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from vertical.heads import HeadLogits
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Vote:
@@ -17,14 +19,13 @@ class Vote:
 
 
 @torch.no_grad()
-def vote(joint: Tensor, active: Tensor, passive: Tensor, thresholds: tuple[float, float, float]) -> Vote:
-    """The vote on logits (m, k) of f^AB, f^A, f^B, in this order, as the thresholds; no gradient.
+def vote(logits: HeadLogits, thresholds: tuple[float, float, float]) -> Vote:
+    """The vote on logits (m, k) of f^AB, f^A, f^B, which is the order of the thresholds too; no gradient.
 
     Accepted where all three name the same class and each one's top probability is strictly greater than
     its threshold (FedCVT, section 4.2). A logit that isn't finite never gets a row accepted.
     """
-    logits = torch.stack([joint, active, passive])  # (3, m, k)
-    top, choice = torch.softmax(logits, dim=2).max(dim=2)  # (3, m)
+    top, choice = torch.softmax(logits.stacked(), dim=2).max(dim=2)  # (3, m)
     sure = top > torch.tensor(thresholds, dtype=top.dtype, device=top.device)[:, None]
     agree = (choice == choice[0]).all(dim=0)
     return Vote(choice[0], agree & sure.all(dim=0))

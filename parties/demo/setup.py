@@ -49,6 +49,8 @@ SETTINGS: Mapping[str, str | int | float | bool] = {
     "pseudo_ramp": 60,
     "alone_batch": 512,
     "memory_pool": 128,
+    "candidates": "given",
+    "folds": 3,
     "baseline_steps": 100,
 }
 

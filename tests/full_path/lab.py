@@ -68,11 +68,14 @@ SHORT: Mapping[str, str | int | float | bool] = {
     "max_passive_only": people.ALONE,
     "pseudo_from": 3,
     "pseudo_ramp": 2,
+    "candidates": "given",
+    "folds": 2,
+    "linear_views": 4,
     "baselines": False,
 }
-LONG = {**SHORT, "steps": 400, "checkpoint_every": 20}
+LONG = {**SHORT, "folds": 0, "steps": 400, "checkpoint_every": 20}
 """Long enough to be caught in the middle, short enough to be waited for."""
-ENDLESS = {**SHORT, "steps": 20_000, "checkpoint_every": 50}
+ENDLESS = {**SHORT, "folds": 0, "steps": 20_000, "checkpoint_every": 50}
 """Ended by the test in any case."""
 
 

@@ -49,3 +49,15 @@ def test_no_candidate_changes_what_is_sent(name: str) -> None:
     config = FedCVTConfig()
     chosen = replace(config.candidate(name), candidates=config.candidates)
     assert manifest(chosen, 1000, 900) == manifest(config, 1000, 900)
+
+
+SENT = {"d", "unique_active", "unique_passive", "image_active", "image_passive", "scaling", "steps", "folds"}
+SENT |= {"early_stopping", "linear_views", "candidates", "aligned_batch", "alone_batch", "memory_pool"}
+SENT |= {"memory_every", "evaluation_batch", "minimum_overlap", "final_vote", "baselines", "baseline_steps"}
+SENT |= {"checkpoint_every", "max_common", "max_aligned_train", "max_aligned_test", "max_passive_only"}
+
+
+@pytest.mark.parametrize("name", CANDIDATES)
+def test_a_candidate_overrides_only_how_a_model_learns(name: str) -> None:
+    assert not SENT & CANDIDATES[name].keys()
+    assert set(asdict(FedCVTConfig())) >= SENT

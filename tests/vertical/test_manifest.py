@@ -12,7 +12,15 @@ from vertical.manifest import manifest
 from vertical.messages import KINDS
 
 EXACT = replace(
-    SMALL, baselines=True, max_aligned_train=40, max_aligned_test=12, max_common=52, max_passive_only=26
+    SMALL,
+    baselines=True,
+    candidates="linear,given",
+    folds=2,
+    linear_views=6,
+    max_aligned_train=40,
+    max_aligned_test=12,
+    max_common=52,
+    max_passive_only=26,
 )
 
 

@@ -76,10 +76,14 @@ def test_both_views_need_no_memory():
 def test_hiding_a_view_never_looks_at_it():
     model, active, passive = predictor(), representation(4, 20), representation(4, 30)
     other = representation(4, 40)
-    shown = {situation: model.hide(situation, active, passive) for situation in Situation}
-    assert torch.equal(shown[Situation.ACTIVE_ONLY], model.hide(Situation.ACTIVE_ONLY, active, other))
-    assert torch.equal(shown[Situation.PASSIVE_ONLY], model.hide(Situation.PASSIVE_ONLY, other, passive))
-    assert not torch.equal(shown[Situation.BOTH], model.hide(Situation.BOTH, active, other))
+    shown = {situation: model.hide(situation, active, passive).stacked() for situation in Situation}
+    assert torch.equal(
+        shown[Situation.ACTIVE_ONLY], model.hide(Situation.ACTIVE_ONLY, active, other).stacked()
+    )
+    assert torch.equal(
+        shown[Situation.PASSIVE_ONLY], model.hide(Situation.PASSIVE_ONLY, other, passive).stacked()
+    )
+    assert not torch.equal(shown[Situation.BOTH], model.hide(Situation.BOTH, active, other).stacked())
 
 
 @pytest.mark.parametrize("rows", [0, 1, 2048, 2049])

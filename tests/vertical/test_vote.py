@@ -8,9 +8,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from vertical.vote import vote
+from vertical.heads import HeadLogits
+from vertical.vote import Vote
+from vertical.vote import vote as vote_on
 
 HALF = (0.5, 0.5, 0.5)
+
+
+def vote(joint: Tensor, active: Tensor, passive: Tensor, thresholds: tuple[float, float, float]) -> Vote:
+    """The vote on the three heads' logits."""
+    return vote_on(HeadLogits(joint, active, passive), thresholds)
 
 
 def logits(*probabilities: list[float]) -> Tensor:

@@ -59,6 +59,9 @@ max_aligned_test = 10
 max_passive_only = 20
 pseudo_from = 1
 pseudo_ramp = 1
+candidates = "given,linear"
+folds = 2
+linear_views = 3
 baselines = false
 """
 

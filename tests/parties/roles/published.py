@@ -27,6 +27,9 @@ PARAMETERS = {
     "max_passive_only": 20,
     "pseudo_from": 1,
     "pseudo_ramp": 1,
+    "candidates": "given,linear",
+    "folds": 2,
+    "linear_views": 3,
     "baselines": False,
 }
 

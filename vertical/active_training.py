@@ -1,0 +1,75 @@
+"""One training at the active party: the rounds of messages around `ActiveSide`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+
+from protocols.program import Checkpoint, Program
+from vertical.active_messages import exchange_step, receive_memory
+from vertical.active_side import ActiveSide
+from vertical.encoders import Representation
+from vertical.results import PseudoCount
+from vertical.schedule import Training
+from vertical.training import State, is_refresh, pack_training, restore_training, tell_step
+from vertical.views import Memory
+
+Validate: TypeAlias = Callable[[int, Memory, Representation], None]
+"""Told of a number of steps, the memory then and the passive party's views of the held-out aligned rows."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Trained:
+    """What a training leaves: the model in `side`, the loss of every step, the pseudo labels since the last refresh."""
+
+    side: ActiveSide
+    losses: list[float]
+    pseudo: PseudoCount
+    memory: Memory
+
+
+def train(
+    training: Training,
+    side: ActiveSide,
+    keep: Callable[[], State],
+    resume: State | None,
+    validate: Validate | None = None,
+) -> Program[Trained]:
+    """The training after all its steps.
+
+    `keep` gives what a checkpoint holds besides the training itself; `resume` is the state that the run goes on from,
+    which may lie before this training. `validate` is called at each of its evaluation points.
+    """
+    config, first, losses = training.config, training.first, list[float]()
+    at = 0 if resume is None else int(resume["at"])
+    start = training.local_step(at)
+    if resume is not None and start > 0:
+        restore_training(side.model, side.optimiser, resume)
+        losses = resume["losses"].tolist()
+    memory, pseudo = Memory.blank(config, len(training.fold.kept)), PseudoCount(0, 0)
+    for step in range(start, training.stop + 1):
+        last = step == training.stop
+        if not last and first + step > at and training.is_checkpoint(step):
+            yield Checkpoint(first + step, {**keep(), **_state(first + step, step, side, losses)})
+        if training.phase.memory and (last or is_refresh(config, step)):
+            memory, held = yield from receive_memory(side, training.fold, step)
+            if validate is not None and step in training.points:
+                validate(step, memory, held)
+        if last:
+            break
+        if is_refresh(config, step):
+            pseudo = PseudoCount(0, 0)
+        result = yield from exchange_step(training.phase, side, step, memory)
+        losses.append(float(result.total.detach()))
+        pseudo = pseudo.plus(result.accepted, result.candidates)
+        tell_step(side.run.observe, training.title, step, training.stop, losses)
+    return Trained(side=side, losses=losses, pseudo=pseudo, memory=memory)
+
+
+def _state(at: int, step: int, side: ActiveSide, losses: list[float]) -> State:
+    """Where the run is, and the training if it has begun."""
+    begun = {"losses": np.array(losses), **pack_training(side.model, side.optimiser)} if step > 0 else {}
+    return {"at": np.array(at), **begun}

@@ -1,0 +1,144 @@
+"""The search at the active party: which configuration, trained for how long, predicts best who it hasn't seen.
+
+Every candidate is trained once per fold by the ordinary programs, with the fold's rows held out: aligned ones that both
+parties derive from the public seed, and active-only ones that the active party chooses by itself. It alone sees what
+comes of it, and tells its choice in two small numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from protocols.program import Program
+from vertical.active_side import ActiveSide, Labels
+from vertical.active_training import Validate, train
+from vertical.calibration import fit_temperature, log_probabilities
+from vertical.encoders import Representation
+from vertical.folds import Fold, fold_count, own_folds
+from vertical.heads import HEADS
+from vertical.linear import mean_loss
+from vertical.messages import Choice
+from vertical.out_of_fold import OutOfFold
+from vertical.predict import SITUATIONS, Predictor, Situation
+from vertical.schedule import Training, evaluation_points, first_choice, search_trainings
+from vertical.training import Features, Run, State
+from vertical.views import Memory
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Search:
+    """What the search works on, and what it has found: out-of-fold logits by candidate and number of steps."""
+
+    run: Run
+    features: Features
+    labels: Labels
+    own: tuple[Fold, ...]
+    found: dict[tuple[int, int], OutOfFold]
+
+    @classmethod
+    def start(cls, run: Run, features: Features, labels: Labels, resume: State | None) -> Search:
+        """A search before its first training, or as far as a checkpoint has it. Without folds it finds nothing."""
+        n, a = len(features.aligned), len(features.alone)
+        folds = fold_count(n, run.config.folds)
+        cases = [
+            (candidate, point)
+            for candidate in range(len(run.config.candidate_names) if folds else 0)
+            for point in evaluation_points(run.config)
+        ]
+        return cls(
+            run=run,
+            features=features,
+            labels=labels,
+            own=own_folds(run.private_seed, a, folds),
+            found={
+                case: OutOfFold.blank(n, a, len(labels.classes))
+                if resume is None
+                else OutOfFold.unpack(_prefix(case), resume)
+                for case in cases
+            },
+        )
+
+    def explore(self, keep: Callable[[], State], resume: State | None) -> Program[None]:
+        """All trainings of the search that are not done yet."""
+        for training in search_trainings(self.run.config, self.run.public_seed, len(self.features.aligned)):
+            if resume is None or training.end > int(resume["at"]):
+                side = self._side(training)
+                yield from train(training, side, keep, resume, self._validation(training, side))
+
+    def choose(self) -> Choice:
+        """The candidate and the number of steps with the least loss; the first and the longest when nothing was found.
+
+        Of equal ones the first candidate, and the longest training. A loss is the mean over the three situations of the
+        calibrated joint head's, since the model serves all three (ours).
+        """
+        best, least = first_choice(self.run.config), float("inf")
+        for (candidate, steps), found in sorted(
+            self.found.items(), key=lambda item: (item[0][0], -item[0][1])
+        ):
+            losses = [self._loss(found, situation) for situation in SITUATIONS]
+            if np.mean(losses) < least:
+                best, least = Choice(candidate, steps), float(np.mean(losses))
+        return best
+
+    def temperatures(self, choice: Choice) -> torch.Tensor:
+        """The temperature of each head in each situation, (3, 3), fitted on held-out rows; 1 without."""
+        result = torch.ones(len(SITUATIONS), len(HEADS))
+        found = self.found.get((choice.candidate, choice.steps))
+        if found is not None:
+            for row, situation in enumerate(SITUATIONS):
+                truth = self.truth(situation)
+                for column, head in enumerate(HEADS):
+                    result[row, column] = fit_temperature(found.logits(situation, head), truth)
+        return result
+
+    def truth(self, situation: Situation) -> NDArray[np.int64]:
+        """The labels of the rows that `OutOfFold.logits` speaks of, -1 where missing."""
+        labels = self.labels.training() if situation == Situation.ACTIVE_ONLY else self.labels.aligned
+        return labels.numpy()
+
+    def pack(self) -> State:
+        """What has been found, for a checkpoint."""
+        return {
+            name: array
+            for case, found in self.found.items()
+            for name, array in found.pack(_prefix(case)).items()
+        }
+
+    def _side(self, training: Training) -> ActiveSide:
+        """The active party's half of a training, without the rows that it holds out."""
+        aligned, alone = training.fold.kept, self.own[training.fold_number].kept
+        return ActiveSide.start(
+            self.run.with_config(training.config),
+            training.name,
+            self.features.keep(aligned, alone),
+            self.labels.keep(aligned, alone),
+        )
+
+    def _validation(self, training: Training, side: ActiveSide) -> Validate:
+        held, own = training.fold.held, self.own[training.fold_number].held
+
+        def validate(step: int, memory: Memory, passive: Representation) -> None:
+            predictor = Predictor(config=training.config, heads=side.model.heads, memory=memory)
+            with torch.no_grad():
+                active = side.model.encoder(self.features.aligned[held])
+                alone = side.model.encoder(self.features.alone[own])
+            self.found[training.candidate, step].put(predictor, (held, active, passive), (own, alone))
+
+        return validate
+
+    def _loss(self, found: OutOfFold, situation: Situation) -> float:
+        """Mean cross-entropy of the joint head at its best temperature; infinite without a labelled held-out row."""
+        logits, truth = found.logits(situation, "joint"), self.truth(situation)
+        said = np.isfinite(logits).all(axis=1)
+        temperature = fit_temperature(logits[said], truth[said])
+        loss = mean_loss(log_probabilities(logits[said], temperature), truth[said])
+        return float("inf") if np.isnan(loss) else loss
+
+
+def _prefix(case: tuple[int, int]) -> str:
+    return f"found.{case[0]}.{case[1]}"
