@@ -230,6 +230,8 @@ def _request(
                 rows=schema.rows,
                 subject_key=schema.subject_key,
                 key_rule=schema.key_rule,
+                key_missing=schema.key_missing,
+                duplicates=schema.duplicates.value,
             )
             for name, schema in schemas.items()
         ),

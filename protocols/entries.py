@@ -63,8 +63,9 @@ class BlockEntry:
     """One feature block as the request uses it: exactly these columns of exactly this content.
 
     `commitment` is the salted SHA-256 (hex) of the content, `rows` the published upper bound of its row
-    count, `label` the label's column or "", `subject_key` the column that identifies people and `key_rule`
-    how its text is normalised. Raises RequestError.
+    count, `label` the label's column or "", `subject_key` the column (or columns, with commas between) that identifies
+    people and `key_rule` how its text is normalised; `key_missing` are the texts that mean "no key", `duplicates` says
+    what became of rows that share a key. Raises RequestError.
     """
 
     role: str
@@ -76,12 +77,16 @@ class BlockEntry:
     rows: int
     subject_key: str
     key_rule: str
+    key_missing: tuple[str, ...] = ()
+    duplicates: str = "error"
 
     def __post_init__(self) -> None:
         check_types(self, RequestError)
         check_name(self.role, "role")
-        for field in ("block", "subject_key", "key_rule"):
+        for field in ("block", "subject_key", "key_rule", "duplicates"):
             check_text(getattr(self, field), field, RequestError)
+        for token in self.key_missing:
+            check_text(token, "key_missing", RequestError)
         check_hex(self.commitment, "commitment", 64)
         check_range(self.version, "version", 1)
         check_range(self.rows, "rows", 1)

@@ -15,6 +15,7 @@ from parties.blocks.columns import CellRules, ColumnKind, class_codes, split_cod
 from parties.blocks.csv_format import CsvFormat
 from parties.blocks.csv_text import read_csv
 from parties.blocks.frames import frame_table
+from parties.blocks.keys.agreement import KeyOffer
 from parties.blocks.keys.reading import Duplicates, KeyPolicy, SubjectKeys, read_keys
 from parties.blocks.keys.recipe import KeyRecipe, parse_recipe
 from parties.blocks.missing import KEY_MISSING_TOKENS
@@ -104,6 +105,13 @@ class FeatureBlock:
     split: NDArray[np.uint8]
     labels: NDArray[np.int64] | None
     classes: tuple[str, ...]
+
+    def key_offer(self, party: str) -> KeyOffer:
+        """What `check_agreement` compares with another party's."""
+        recipe = self.spec.recipe
+        return KeyOffer(
+            party=party, column=self.spec.subject_key, rule=recipe.identifier, forms=self.keys.forms
+        )
 
     @property
     def source(self) -> str:

@@ -11,7 +11,9 @@ MISSING_TOKENS = ("", "?", "#n/a", "<na>", "n/a", "na", "nan", "nat", "null")
 """Compared without case and surrounding blanks. "none" and "-" are not among them: both are used as real
 levels."""
 
-KEY_MISSING_TOKENS = tuple(sorted((*MISSING_TOKENS, "-", "none", "unknown")))
+LONGEST_TOKEN = 100
+KEY_MISSING_TOKENS = tuple(sorted({*MISSING_TOKENS, "-", "none", "unknown"} - {""}))
+"""Published, so without the blank cell, which always means it."""
 
 
 def missing(cells: pa.ChunkedArray, tokens: tuple[str, ...]) -> pa.ChunkedArray:
@@ -29,10 +31,12 @@ def present(cells: pa.ChunkedArray, tokens: tuple[str, ...]) -> pa.ChunkedArray:
 def key_tokens(further: Iterable[str], present: Iterable[str]) -> tuple[str, ...]:
     """The usual texts for "no key", with `further` ones and without those that are `present` keys, sorted."""
     plain = [{token.strip().lower() for token in tokens} for tokens in (further, present)]
-    return tuple(sorted((set(KEY_MISSING_TOKENS) | plain[0]) - plain[1]))
+    return tuple(sorted((set(KEY_MISSING_TOKENS) | plain[0]) - plain[1] - {""}))
 
 
 def check_tokens(tokens: tuple[str, ...], error: type[FedaccordError]) -> None:
-    """Raises `error` for a token that could never match."""
+    """Raises `error` for a token that could never match, or that can't be shown."""
     if any(token != token.strip().lower() for token in tokens):
         raise error("missing tokens must be lower case and without blanks around them")
+    if any(len(token) > LONGEST_TOKEN or not token.isprintable() for token in tokens):
+        raise error(f"missing tokens must be printable texts of up to {LONGEST_TOKEN} characters")

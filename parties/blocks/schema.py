@@ -14,9 +14,11 @@ from numpy.typing import NDArray
 
 from parties.blocks.columns import ColumnKind
 from parties.blocks.counts import plural
-from parties.blocks.keys.form import KeyFormat, KeyOffer
+from parties.blocks.keys.agreement import KeyOffer
+from parties.blocks.keys.form import KeyFormat
 from parties.blocks.keys.reading import Duplicates
 from parties.blocks.keys.recipe import parse_recipe
+from protocols.entries import BlockEntry
 from protocols.errors import BlockError
 from protocols.records import decode_record, encode_record
 from vertical.table import CategoricalColumn, Column, DateColumn, NumericColumn, Split
@@ -111,6 +113,17 @@ class BlockSchema:
     def key_offer(self, party: str) -> KeyOffer:
         """What `check_agreement` compares with another party's."""
         return KeyOffer(party=party, column=self.subject_key, rule=self.key_rule, forms=self.key_formats)
+
+
+def check_entry(entry: BlockEntry, schema: BlockSchema) -> None:
+    """BlockError naming a field in which a request describes the block otherwise than it is."""
+    for field in ("version", "label", "rows", "subject_key", "key_rule", "key_missing", "duplicates"):
+        asked, is_so = getattr(entry, field), getattr(schema, field)
+        if asked != is_so:
+            raise BlockError(
+                f"block {schema.block!r}: the request says {field} {asked!r}, the block has {is_so!r}",
+                remedy="ask with a new request, made from what the datasite publishes",
+            )
 
 
 def schema_text(schema: BlockSchema) -> str:

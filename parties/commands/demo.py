@@ -42,9 +42,15 @@ def demo(
 def simulate(
     active: Annotated[Path, typer.Option(help="CSV or parquet file of the label holder.")],
     passive: Annotated[Path, typer.Option(help="CSV or parquet file of the feature holder.")],
-    key: Annotated[str, typer.Option(help="Column that identifies people, in both files.")],
+    key: Annotated[
+        str,
+        typer.Option(help="Column that identifies people, in both files; several with commas between."),
+    ],
     label: Annotated[str, typer.Option(help="Label column of the active party's file.")],
     split: Annotated[str, typer.Option(help="Column with train, validation or test, in both files.")] = "",
+    key_rule: Annotated[
+        str, typer.Option(help="How keys are compared, as in `fedaccord block add`.")
+    ] = "text",
     settings: Annotated[
         Path | None,
         typer.Option(
@@ -59,6 +65,14 @@ def simulate(
     from parties.roles.simulating import simulate_files
 
     document, text = simulate_files(
-        active, passive, key=key, label=label, split=split, settings=settings, seed=seed, tell=teller(as_json)
+        active,
+        passive,
+        key=key,
+        key_rule=key_rule,
+        label=label,
+        split=split,
+        settings=settings,
+        seed=seed,
+        tell=teller(as_json),
     )
     show(document, as_json, text)

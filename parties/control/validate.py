@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
+from parties.blocks.keys.agreement import check_request
 from parties.home.cards import AddressBook
 from parties.home.people import Person
 from parties.home.policy import Policy, missing, missing_jointly, violations
@@ -65,7 +66,11 @@ def check_start(
 
 
 def check_blocks(request: ComputationRequest, role: str, current_block: CurrentBlock) -> None:
-    """BlockError unless each block that the request wants of this role is still the newest version of that name."""
+    """BlockError unless each block that the request wants of this role is still the newest version of that name.
+
+    SubjectKeyError when it would compare keys that were made by different rules.
+    """
+    check_request(request)
     for entry in request.blocks:
         if entry.role != role:
             continue

@@ -84,7 +84,7 @@ def add_block(
     if dry_run:
         read = read_block(file, spec)
         counts = f"{_counts(read.keys.report)}{_rare(rare_classes(read))}"
-        return f"dry run, nothing stored: {_read_as(read.source)}{counts}"
+        return f"dry run, nothing stored: {counts}{_read_as(read.source)}"
     generator = np.random.default_rng()
     done = register(Store(state.blocks), file, spec, generator=generator, mock=mock, replace=replace)
     schema = done.schema
@@ -97,7 +97,7 @@ def add_block(
     )
     published = "now" if _publish(state, schema.block) else "with the next `fedaccord serve`"
     return (
-        f"block {schema.block} version {schema.version}: {_read_as(done.source)}{_counts(done.keys)}\n"
+        f"block {schema.block} version {schema.version}: {_counts(done.keys)}{_read_as(done.source)}\n"
         f"columns     {', '.join(schema.names)}\n"
         f"label       {schema.label or 'none'}{_rare(done.rare_classes)}\n"
         f"published   {published}: {schema.rows} rows (rounded up), commitment {schema.commitment[:16]}..."
@@ -182,8 +182,7 @@ def _schema_lines(schema: BlockSchema) -> list[str]:
             f"  {column:<18} {form.describe()}"
             for column, form in zip(schema.key_columns, schema.key_formats, strict=True)
         ),
-        f"no key      {', '.join(token for token in schema.key_missing if token)}; "
-        f"rows that share a key: {schema.duplicates}",
+        f"no key      {', '.join(schema.key_missing)}; rows that share a key: {schema.duplicates}",
         f"label       {schema.label + ': ' + ', '.join(schema.classes) if schema.label else 'none'}",
         f"split       {', '.join(f'{part.split} {part.share:.0%}' for part in schema.splits)}",
     ]
@@ -221,7 +220,7 @@ def _rare(classes: int) -> str:
 
 
 def _read_as(source: str) -> str:
-    return f"{source}; " if source else ""
+    return f"\nread as     {source}" if source else ""
 
 
 def _counts(report: KeyReport) -> str:

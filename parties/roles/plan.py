@@ -6,14 +6,14 @@ writes a manifest by hand.
 """
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
 
 from parties import catalog
-from parties.blocks.keys.form import check_agreement
+from parties.blocks.keys.agreement import aligns, check_agreement
 from parties.computation import Computation
 from parties.home.cards import PartyCard
 from parties.syft_side.publication import Publication
@@ -130,10 +130,13 @@ def build_request(
         )
     _check_roles(plan, computation)
     blocks = tuple(_block(party, _offer(party, offers), computation) for party in plan.parties)
-    _check_keys(plan, offers)
     if "minimum_overlap" in plan.parameters:
         raise ConfigError("plan: minimum_overlap belongs beside the parameters, not among them")
     parameters = computation.parameters(plan.parameters, plan.minimum_overlap)
+    manifest = computation.manifest(parameters, {block.role: block.rows for block in blocks})
+    if aligns(manifest):
+        _check_keys(plan, offers)
+        _check_sizes(plan, blocks)
     return ComputationRequest(
         purpose=plan.purpose,
         purpose_text=plan.purpose_text,
@@ -144,7 +147,7 @@ def build_request(
         computation_version=computation.version,
         code_digest=catalog.code_digest(),
         parameters=parameters,
-        manifest=computation.manifest(parameters, {block.role: block.rows for block in blocks}),
+        manifest=manifest,
         analyst_receives=computation.analyst_receives,
         minimum_group=plan.minimum_group,
         minimum_overlap=plan.minimum_overlap,
@@ -171,6 +174,17 @@ def _check_keys(plan: Plan, offers: Mapping[str, Offer]) -> None:
     ]
     for one, other in pairwise(keys):
         check_agreement(one, other)
+
+
+def _check_sizes(plan: Plan, blocks: Sequence[BlockEntry]) -> None:
+    """RequestError when a block has fewer people than must be common: that can be said before anybody is asked."""
+    smallest = min(blocks, key=lambda block: block.rows)
+    if smallest.rows < plan.minimum_overlap:
+        raise RequestError(
+            f"block {smallest.block} of the {smallest.role} party has at most {smallest.rows} people, the plan wants"
+            f" {plan.minimum_overlap} common ones",
+            remedy="ask with a smaller minimum_overlap, or for another block",
+        )
 
 
 def _offer(party: PlanParty, offers: Mapping[str, Offer]) -> Offer:
@@ -200,6 +214,8 @@ def _block(party: PlanParty, offer: Offer, computation: Computation) -> BlockEnt
         rows=schema.rows,
         subject_key=schema.subject_key,
         key_rule=schema.key_rule,
+        key_missing=schema.key_missing,
+        duplicates=schema.duplicates.value,
     )
 
 

@@ -3,11 +3,13 @@
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 
+from parties.blocks.keys.agreement import aligns
 from parties.control.runs import TAKEN_UP
 from protocols.request import ComputationRequest, Release, differences, party
 from protocols.request import digest as request_digest
 
 WIDTH = 100
+_DUPLICATES = {"error": "none (refused)", "first": "the first is kept", "drop": "all are left out"}
 ABSENT = "(not there)"
 NOTE = (
     "Keys, tags and representations are personal data in every form that leaves. THREATS.md says what this run does "
@@ -63,8 +65,15 @@ def _data(request: ComputationRequest) -> list[str]:
         lines += [
             f"{party(request, block.role).name}: block {block.block} version {block.version}, "
             f"at most {block.rows} rows, people by {block.subject_key} (rule {block.key_rule})",
+            f"    rows that share a key: {_DUPLICATES.get(block.duplicates, block.duplicates)}; "
+            f"no key: {', '.join(('blank', *block.key_missing))}",
             f"    columns {', '.join(block.columns)}" + (f"; label {block.label}" if block.label else ""),
         ]
+    if aligns(request.manifest):
+        lines.append(
+            f"at most {min(block.rows for block in request.blocks)} people can be common; a party that has no other "
+            "people than common ones shows its whole list to the other party"
+        )
     return lines
 
 

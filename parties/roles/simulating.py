@@ -6,6 +6,7 @@ from pathlib import Path
 
 from parties import catalog
 from parties.blocks.block import BlockSpec, FeatureBlock, read_block
+from parties.blocks.keys.agreement import check_agreement
 from parties.blocks.schema import SMALLEST_GROUP
 from parties.computation import Computation, Inputs, Parameters, Settings
 from parties.home.private_files import read_toml
@@ -82,6 +83,7 @@ def simulate_files(
     passive: Path,
     *,
     key: str,
+    key_rule: str,
     label: str,
     split: str,
     settings: Path | None,
@@ -91,13 +93,16 @@ def simulate_files(
     """A two-party computation on two files in this process: both reports as a document and as text.
 
     `settings` is a TOML file with parameters, or a request's plan, of which the table [parameters] is taken.
-    The bounds of the manifest, which a file's owner knows exactly, default to the files' row counts.
+    The bounds of the manifest, which a file's owner knows exactly, default to the files' row counts. Raises
+    SubjectKeyError when the keys' formats differ, as between datasites.
     """
     computation = catalog.CATALOG[catalog.DEFAULT]
-    data = {
-        role: read_data(file, _spec(role, computation, key=key, label=label, split=split))
+    blocks = {
+        role: read_block(file, _spec(role, computation, key=key, key_rule=key_rule, label=label, split=split))
         for role, file in (("active", active), ("passive", passive))
     }
+    check_agreement(*(block.key_offer(role) for role, block in blocks.items()))
+    data = {role: block_data(block) for role, block in blocks.items()}
     outcomes = simulate_run(
         computation,
         _local_settings(computation, _given(settings) if settings is not None else {}, data, seed),
@@ -109,9 +114,15 @@ def simulate_files(
     return {"simulated": True, "reports": reports}, _scores_text(reports["active"])
 
 
-def _spec(role: str, computation: Computation, *, key: str, label: str, split: str) -> BlockSpec:
+def _spec(
+    role: str, computation: Computation, *, key: str, key_rule: str, label: str, split: str
+) -> BlockSpec:
     return BlockSpec(
-        name=role, subject_key=key, label=label if role == computation.label_role else "", split=split
+        name=role,
+        subject_key=key,
+        key_rule=key_rule,
+        label=label if role == computation.label_role else "",
+        split=split,
     )
 
 

@@ -15,13 +15,21 @@ from vertical.table import PartyData
 
 
 def open_block(spec: RunSpec, request: ComputationRequest) -> PartyData:
-    """The columns of the role's block that the request names, from the party's store."""
+    """The columns of the role's block that the request names, from the party's store.
+
+    Before anything is opened, the request must describe the block as it is, and all blocks' keys by rules that agree.
+    """
+    from parties.blocks.keys.agreement import check_request
+    from parties.blocks.schema import check_entry
     from parties.blocks.store import Store
 
     blocks = [block for block in request.blocks if block.role == spec.role]
     if len(blocks) != 1:
         raise RequestError(f"the request names {len(blocks)} blocks for role {spec.role}, expected one")
-    return Store(Path(spec.store)).open(blocks[0].commitment, blocks[0].columns, blocks[0].label)
+    check_request(request)
+    store, entry = Store(Path(spec.store)), blocks[0]
+    check_entry(entry, store.find(entry.commitment))
+    return store.open(entry.commitment, entry.columns, entry.label)
 
 
 def utc_now() -> datetime:

@@ -1,15 +1,10 @@
-"""The outward form of keys, in words that tell of nobody, by which two parties can see that nothing would match."""
+"""The outward form of keys, in words that tell of nobody."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from itertools import combinations
 
 import pyarrow as pa
 import pyarrow.compute as pc
-
-from parties.blocks.keys.recipe import parse_recipe
-from protocols.errors import SubjectKeyError
 
 
 class Having(StrEnum):
@@ -22,8 +17,9 @@ class Having(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyFormat:
-    """How the keys of one column look: their width (0 = several), zeros in front of plain numbers, and how many have
-    a digit's only company, a lower-case letter, an upper-case letter, another character.
+    """How the keys of one column look: whether all are digits only, their width in characters (0 = several), whether
+    any begins with a zero and a digit, and how many have a lower-case letter, an upper-case letter, and a character
+    that is neither letter nor digit.
 
     Says nothing of one key.
     """
@@ -61,44 +57,8 @@ def key_format(keys: pa.ChunkedArray | pa.LargeStringArray) -> KeyFormat:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeyOffer:
-    """What a party publishes about its keys: key columns as named, rule identifier, and the form of each part."""
-
-    party: str
-    column: str
-    rule: str
-    forms: tuple[KeyFormat, ...]
-
-
-def check_rules(sides: Sequence[tuple[str, str]]) -> None:
-    """Raises SubjectKeyError, naming what differs, when two of the (side, rule) make different keys of one person.
-
-    How each party's own cells are read (the region of telephone numbers, the order of day and month) may differ.
-    """
-    for (first, one), (second, other) in combinations(sides, 2):
-        if parse_recipe(one).common_form != parse_recipe(other).common_form:
-            raise SubjectKeyError(
-                f"{first} and {second} have different key rules: {one} and {other}",
-                remedy="register both blocks with one --key-rule",
-            )
-
-
-def check_agreement(first: KeyOffer, second: KeyOffer) -> None:
-    """Raises SubjectKeyError naming both columns when the rules differ, or when the forms show that
-    equal people would not match."""
-    sides = [f"{side.party} column {side.column!r}" for side in (first, second)]
-    check_rules(((sides[0], first.rule), (sides[1], second.rule)))
-    for part, (one, other) in enumerate(zip(first.forms, second.forms, strict=True), start=1):
-        if _cannot_match(one, other):
-            which = f" in part {part}" if len(first.forms) > 1 else ""
-            raise SubjectKeyError(
-                f"the formats of {' and '.join(sides)} differ{which}: {one.describe()} against {other.describe()}",
-                remedy=_remedy(one, other),
-            )
-
-
-def _cannot_match(first: KeyFormat, second: KeyFormat) -> bool:
+def cannot_match(first: KeyFormat, second: KeyFormat) -> bool:
+    """Whether keys of these two forms share none, or so probably none that somebody has to look."""
     if first.width and second.width and first.width != second.width:
         return True
     opposite = {Having.ALL, Having.NONE}
@@ -110,12 +70,6 @@ def _cannot_match(first: KeyFormat, second: KeyFormat) -> bool:
     padded = [form.leading_zeros and form.width > 0 for form in (first, second)]
     bare = [not form.leading_zeros and form.width == 0 for form in (first, second)]
     return (padded[0] and bare[1]) or (padded[1] and bare[0])
-
-
-def _remedy(first: KeyFormat, second: KeyFormat) -> str:
-    if first.digits and second.digits:
-        return "register both blocks with --key-rule digits:WIDTH"
-    return "register both blocks with a rule that makes them equal (docs/keys.md), or see if these are the same keys"
 
 
 def _having(keys: pa.ChunkedArray | pa.LargeStringArray, pattern: str) -> Having:

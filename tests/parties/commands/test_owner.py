@@ -281,7 +281,9 @@ def test_a_dry_run_stores_nothing(folders: Path, tmp_path: Path) -> None:
         "-s",
         folders / "bank",
     )
-    assert good(*words).out == "dry run, nothing stored: 2 of 3 rows have a usable key, 1 blank\n"
+    assert good(*words).out == (
+        "dry run, nothing stored: 2 of 3 rows have a usable key, 1 blank\nread as     utf-8 text separated by ','\n"
+    )
     assert "dry" not in good("block", "show", "-s", folders / "bank").out
 
 

@@ -46,6 +46,7 @@ def sample_request(**changes: object) -> ComputationRequest:
         rows=100,
         subject_key="person",
         key_rule="text@1",
+        key_missing=("999",),
     )
     release = Release(
         kind="Views",

@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 
 from parties import catalog
+from parties.blocks.schema import check_entry
 from parties.roles.plan import PlanParty, build_request, read_offer, read_plan
+from parties.roles.review import review_text
 from protocols.errors import ConfigError, RequestError, SubjectKeyError
 from protocols.request import AnalystEntry
 from tests.parties.commands.town import PLAN
@@ -88,6 +90,23 @@ def test_what_a_plan_cannot_ask_for_is_named(
 def test_keys_that_cannot_match_are_refused_before_anybody_is_asked() -> None:
     with pytest.raises(SubjectKeyError, match="different key rules"):
         build_request(plan(), offers(bank="digits:8"), ANA, now=NOW, nonce="1" * 32)
+
+
+def test_more_common_people_than_a_block_has_are_refused_before_anybody_is_asked() -> None:
+    wide = PARAMETERS | {"max_common": 90, "max_aligned_train": 80}
+    with pytest.raises(RequestError, match="at most 60 people, the plan wants 61 common ones"):
+        _build(minimum_overlap=61, parameters=wide)
+
+
+def test_the_request_says_what_the_blocks_say_of_their_keys() -> None:
+    made = _build()
+    for entry, offer in zip(made.blocks, offers().values(), strict=True):
+        schema = offer.blocks["customers"].schema
+        check_entry(entry, schema)
+        assert (entry.key_rule, entry.duplicates) == ("text@1", "error")
+        assert "unknown" in entry.key_missing
+    page = review_text(made)
+    assert "at most 60 people can be common; a party that has no other people than common ones" in page
 
 
 def test_a_datasite_must_show_its_own_card_and_a_block() -> None:

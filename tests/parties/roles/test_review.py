@@ -21,6 +21,7 @@ def test_the_page_holds_all_that_is_decided_on() -> None:
         "vertical.test",
         "listens on 127.0.0.1:7400-7403",
         "columns income, age; label churned",
+        "rows that share a key: none (refused); no key: blank, 999",
         "shop -> bank  Views: up to 4 messages of 300 B (aligned 30 x 2)",
         "in all from shop: up to 1.2 kB",
         "in all from bank: up to 0 B",

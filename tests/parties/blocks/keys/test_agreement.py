@@ -3,7 +3,7 @@
 import pyarrow as pa
 import pytest
 
-from parties.blocks.keys.form import KeyOffer, check_agreement
+from parties.blocks.keys.agreement import KeyOffer, check_agreement
 from parties.blocks.keys.reading import read_keys
 from parties.blocks.keys.recipe import parse_recipe
 from protocols.errors import SubjectKeyError
