@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vertical.calibration import fit_temperature, log_probabilities
-from vertical.linear import ChosenModel, Floats, Integers, LinearModel, choose, deviations
+from vertical.linear import ChosenModel, Floats, Integers, LinearModel, choose
 from vertical.predict import Situation
 
 _MODELS = ("aligned_only", "active_alone", "passive_alone", "stack")
@@ -111,17 +111,13 @@ def fit_linear_experts(rows: ExpertRows) -> tuple[LinearExperts, HeldOut]:
     The stack's offsets are held-out scores of `active_alone`: no row's score was trained on its own label.
     """
     n = len(rows.labels_aligned)
-    alone = _choose(rows, rows.active, rows.labels, rows.folds, deviations(rows.active))
-    units = np.ones(rows.passive_aligned.shape[1])  # components keep their units: see `aligned_units`
     both = np.hstack([rows.active_aligned, rows.passive_aligned])
-    own_units = deviations(rows.active)
-    aligned_only = _choose(
-        rows, both, rows.labels_aligned, rows.folds_aligned, np.concatenate([own_units, units])
-    )
-    passive_alone = _choose(rows, rows.passive_aligned, rows.labels_aligned, rows.folds_aligned, units)
+    alone = _choose(rows, rows.active, rows.labels, rows.folds)
+    aligned_only = _choose(rows, both, rows.labels_aligned, rows.folds_aligned)
+    passive_alone = _choose(rows, rows.passive_aligned, rows.labels_aligned, rows.folds_aligned)
     temperature = fit_temperature(alone.held_out, rows.labels)
     offsets = log_probabilities(alone.held_out[:n], temperature)
-    stack = _choose(rows, rows.passive_aligned, rows.labels_aligned, rows.folds_aligned, units, offsets)
+    stack = _choose(rows, rows.passive_aligned, rows.labels_aligned, rows.folds_aligned, offsets)
     experts = LinearExperts(
         aligned_only=aligned_only.model,
         active_alone=alone.model,
@@ -146,7 +142,6 @@ def _choose(
     features: Floats,
     labels: Integers,
     folds: Integers,
-    units: Floats,
     offsets: Floats | None = None,
 ) -> ChosenModel:
     return choose(
@@ -156,5 +151,4 @@ def _choose(
         folds,
         class_weights=rows.class_weights,
         offsets=offsets,
-        units=units,
     )

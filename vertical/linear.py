@@ -2,7 +2,7 @@
 
 The linear experts of the active party are made of it. Shapes: n rows, f features, k classes.
 
-With x the centred features divided by their units, y the class and o a given offset, the fit minimises
+With x the centred features, y the class and o a given offset, the fit minimises
 
     sum_i v_i CE(y_i, o_i + x_i W + b) + (1 / k) sum_c CE(c, b) + |W|^2 / (2 C)
 
@@ -80,14 +80,12 @@ def fit(
     strength: float,
     class_weights: Floats | None = None,
     offsets: Floats | None = None,
-    units: Floats | None = None,
 ) -> LinearModel:
     """The model fitted on features (n, f) and class codes (n,); rows with code -1 don't count.
 
-    class_weights (k,): v_i by class, 1 by default. offsets (n, k): o_i. units (f,): what a column is divided by, its
-    standard deviation by default.
+    class_weights (k,): v_i by class, 1 by default. offsets (n, k): o_i.
     """
-    problem = _Problem.of(features, labels, classes, class_weights, offsets, units)
+    problem = _Problem.of(features, labels, classes, class_weights, offsets)
     return problem.model(problem.minimise(problem.known, strength, problem.start()))
 
 
@@ -100,14 +98,13 @@ def choose(
     strengths: Sequence[float] = STRENGTHS,
     class_weights: Floats | None = None,
     offsets: Floats | None = None,
-    units: Floats | None = None,
 ) -> ChosenModel:
     """The model at the strength with the least held-out loss (the smallest C of equal ones), fitted on all rows.
 
     folds (n,): each row is predicted by the fit without the rows of its fold. `strengths` rise. The rest as for
-    `fit`. Centre and units come from all rows given: they know no label.
+    `fit`. The centre is that of all rows given: it knows no label.
     """
-    problem = _Problem.of(features, labels, classes, class_weights, offsets, units)
+    problem = _Problem.of(features, labels, classes, class_weights, offsets)
     names = np.unique(folds)
     solutions = [problem.start() for _ in names]
     tried: list[Floats] = []
@@ -141,15 +138,6 @@ def mean_loss(logits: Floats, labels: Integers) -> float:
     return float(np.mean(logsumexp(logits[known], axis=1) - chosen))
 
 
-def deviations(features: Floats) -> Floats:
-    """Standard deviation (f,) of each column, 1 for a constant one."""
-    if len(features) == 0:
-        return np.ones(features.shape[1])
-    spread: Floats = features.std(axis=0)
-    size = np.abs(features).max(axis=0)
-    return np.where(spread > 1e-12 * size, spread, 1.0)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Problem:
     """One regression in coordinates (n, r) that are quick to fit in.
@@ -175,15 +163,13 @@ class _Problem:
         classes: int,
         class_weights: Floats | None,
         offsets: Floats | None,
-        units: Floats | None,
     ) -> _Problem:
         n, f = features.shape
         centre: Floats = features.mean(axis=0) if n else np.zeros(f)
-        units = deviations(features) if units is None else units
-        coordinates, back = (features - centre) / units, np.diag(1.0 / units)
+        coordinates, back = features - centre, np.eye(f)
         if f > n:
-            axes = np.linalg.svd(coordinates, full_matrices=False)[2].T  # (f, n)
-            coordinates, back = coordinates @ axes, back @ axes
+            back = np.linalg.svd(coordinates, full_matrices=False)[2].T.astype(np.float64)  # (f, n)
+            coordinates = coordinates @ back
         known = labels >= 0
         truth = np.eye(classes)[labels] * known[:, None]
         return cls(
