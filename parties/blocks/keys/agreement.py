@@ -7,7 +7,7 @@ from itertools import combinations
 from parties.blocks.keys.form import KeyFormat, cannot_match
 from parties.blocks.keys.recipe import parse_recipe
 from protocols.errors import SubjectKeyError
-from protocols.psi import PSI_KINDS
+from protocols.psi import PSI_KINDS, PSI_SIZE_KINDS
 from protocols.request import ComputationRequest, Release, party
 
 
@@ -56,7 +56,7 @@ def _remedy(first: KeyFormat, second: KeyFormat) -> str:
 
 def aligns(manifest: Sequence[Release]) -> bool:
     """Whether a computation with this manifest compares keys."""
-    kinds = {kind.__name__ for kind in PSI_KINDS}
+    kinds = {kind.__name__ for kind in (*PSI_KINDS, *PSI_SIZE_KINDS)}
     return any(release.kind in kinds for release in manifest)
 
 

@@ -14,7 +14,7 @@ from parties.control.validate import check_blocks
 from parties.running.runspec import RunSpec
 from parties.running.worker_tools import open_block
 from protocols.errors import BlockError, FedaccordError, SubjectKeyError
-from protocols.psi import psi_manifest
+from protocols.psi import PsiTerms, psi_manifest
 from protocols.request import BlockEntry, ComputationRequest
 from tests.parties.roles.samples import sample_request
 
@@ -47,7 +47,9 @@ def asked(schema: BlockSchema, other_rule: str = "digits:3@1", **changes: object
     )
     other = replace(entry, role="passive", commitment="d" * 64, key_rule=other_rule)
     blocks = (replace(entry, **changes), other)  # type: ignore[arg-type]
-    return sample_request(blocks=blocks, manifest=psi_manifest("active", "passive", 30, 30, 30))
+    return sample_request(
+        blocks=blocks, manifest=psi_manifest("active", "passive", PsiTerms(client_rows=30, server_rows=30))
+    )
 
 
 def opened(stored: tuple[Store, BlockSchema], request: ComputationRequest) -> int:
