@@ -110,7 +110,7 @@ def receive_votes(predictor: Predictor) -> Program[Vote]:
         expect_number(message.of, total, what)
         shape = (min(len(message.views), total - position), config.passive_view.width)
         views = received(message.views, shape, what)
-        votes.append(predictor.vote(Representation.split(views, config.d)))
+        votes.append(predictor.vote(None, Representation.split(views, config.d)))
         position += shape[0]
         if shape[0] == 0 and position < total:
             raise ProtocolError(f"{what}: no rows at {position} of {total}")

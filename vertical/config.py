@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from protocols.errors import ConfigError
+from protocols.settings import Parameters, Scalar, check_settings, from_parameters, to_parameters
 from vertical.candidates import CANDIDATES, GIVEN, candidate_names
-
-Scalar = str | int | float | bool
 
 
 class EncoderKind(StrEnum):
@@ -160,17 +158,7 @@ class FedCVTConfig:
     checkpoint_every: int = 100
 
     def __post_init__(self) -> None:
-        for choice, kind in _CHOICES.items():
-            object.__setattr__(self, choice, _choose(choice, kind, getattr(self, choice)))
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if field.name not in _CHOICES and type(value) is not type(field.default):
-                wanted = type(field.default).__name__
-                raise ConfigError(f"{field.name}: expected {wanted}, came {value!r}")
-        for name, (low, high) in _RANGES.items():
-            value = getattr(self, name)
-            if not (math.isfinite(value) and low <= value <= high):
-                raise ConfigError(f"{name} must lie in [{low:g}, {high:g}], came {value!r}")
+        check_settings(self, _RANGES, _CHOICES)
         candidate_names(self.candidates)
         if self.folds == 1:
             raise ConfigError("folds must be 0 (no search) or at least 2, came 1")
@@ -221,33 +209,14 @@ class FedCVTConfig:
             "sim_passive": self.l5,
         }
 
-    def to_parameters(self) -> tuple[tuple[str, Scalar], ...]:
+    def to_parameters(self) -> Parameters:
         """Every setting as (name, scalar), sorted by name: what a request carries."""
-        return tuple(
-            (name, str(value) if isinstance(value, StrEnum) else value)
-            for name, value in sorted((field.name, getattr(self, field.name)) for field in fields(self))
-        )
+        return to_parameters(self)
 
     @classmethod
     def from_parameters(cls, parameters: Iterable[tuple[str, Scalar]]) -> FedCVTConfig:
         """The settings of a request; each one must be there, so that no default changes an approved run."""
-        given = list(parameters)
-        values = dict(given)
-        known = {field.name for field in fields(cls)}
-        if len(values) != len(given):
-            raise ConfigError("a parameter is given twice")
-        if unknown := sorted(values.keys() - known):
-            raise ConfigError(f"unknown parameters: {', '.join(unknown)}")
-        if missing := sorted(known - values.keys()):
-            raise ConfigError(f"missing parameters: {', '.join(missing)}")
-        return cls(**values)  # type: ignore[arg-type]  # __post_init__ checks each type
-
-
-def _choose(name: str, kind: type[StrEnum], value: object) -> StrEnum:
-    try:
-        return kind(str(value))
-    except ValueError:
-        raise ConfigError(f"{name} must be one of {', '.join(kind)}, came {value!r}") from None
+        return from_parameters(cls, parameters)
 
 
 def _image(name: str, size: str) -> tuple[int, int] | None:

@@ -8,7 +8,8 @@ The programs are those that run between two parties, in one process; with equal 
 >>> income = np.where(people.sum(axis=1) > 0, "high", "low")
 >>> bank, shop = people[:300, :3], people[100:, 3:]  # rows 0..199 of the shop are rows 100..299 of the bank
 >>> common, test = (np.arange(100, 300), np.arange(200)), np.arange(200, 300)
->>> model = FedCVT(FedCVTConfig(steps=100), seed=1).fit(bank, shop, income[:300], aligned=common, test=test)
+>>> model = FedCVT(FedCVTConfig(candidates="linear", steps=60), seed=1)
+>>> model = model.fit(bank, shop, income[:300], aligned=common, test=test)
 >>> model.predict(active=bank[200:203], passive=shop[100:103]).tolist()
 ['low', 'low', 'low']
 >>> model.predict_proba(passive=shop[200:]).shape

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -131,24 +131,27 @@ def form_groups(
 ) -> Groups:
     """The groups, from the peer's splits `other` (m,) of the common people.
 
-    Alone rows are ordered by a keyed hash of their key: an order that only this party knows and
-    that doesn't depend on the order of its file.
+    Alone rows are in their party's private order.
     """
     own = data.split[alignment.rows]
     agreed = own == other
     by_split = {split: alignment.rows[agreed & (own == split)] for split in Split}
     alone = data.split == Split.TRAIN
     alone[alignment.rows] = False
-    secret = hmac.digest(seed, b"order of alone rows", hashlib.sha256)
-    order = sorted(
-        np.flatnonzero(alone).tolist(), key=lambda row: hmac.digest(secret, data.keys[row], "sha256")
-    )
+    order = private_order(data.keys, np.flatnonzero(alone), seed)
     return Groups(
         aligned_train=by_split[Split.TRAIN][: config.max_aligned_train],
         aligned_test=by_split[Split.TEST][: config.max_aligned_test],
-        alone=np.array(order[:max_alone], dtype=np.int64),
+        alone=order[:max_alone],
         common=len(alignment.rows),
         split_differs=int(np.count_nonzero(~agreed)),
         per_split={name: len(by_split[split]) for name, split in zip(_SPLIT_NAMES, Split, strict=True)},
         tag=alignment.tag,
     )
+
+
+def private_order(keys: Sequence[bytes], rows: Rows, seed: PrivateSeed) -> Rows:
+    """The rows in the order of a keyed hash of their key: one that only this party knows, whatever its file's order."""
+    secret = hmac.digest(seed, b"order of alone rows", hashlib.sha256)
+    order = sorted(rows.tolist(), key=lambda row: hmac.digest(secret, keys[row], "sha256"))
+    return np.array(order, dtype=np.int64)

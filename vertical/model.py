@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import TypeAlias
 
 import numpy as np
@@ -26,10 +26,11 @@ from vertical.config import FedCVTConfig
 from vertical.encoders import Representation, ViewEncoder, view_encoder
 from vertical.heads import HEADS
 from vertical.messages import FEDCVT
-from vertical.predict import SITUATIONS, Predictor, Situation
+from vertical.predict import SITUATIONS, Predictor, Situation, situation_of
 from vertical.preprocess import Preprocessor
 from vertical.table import Table
 from vertical.training import Run, as_text, load_parameters, parameters, received, silent, to_array
+from vertical.use_messages import EXPERTS
 from vertical.views import Memory
 
 Arrays: TypeAlias = Mapping[str, NDArray[np.generic]]
@@ -48,6 +49,10 @@ class Prediction:
     situation: Situation
     probabilities: NDArray[np.float32]
     weights: Mapping[str, float]
+
+    def expert_weights(self) -> NDArray[np.float32]:
+        """The weights of all EXPERTS, (e,): 0 for one that takes no part in this situation."""
+        return np.array([self.weights.get(name, 0.0) for name in EXPERTS], np.float32)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -103,17 +108,31 @@ class ActivePart:
         width = self.config.passive_view.width
         return Representation.split(received(came, (len(came), width), what), self.config.d)
 
+    def no_views(self) -> Representation:
+        """The passive party's views of nobody."""
+        return self.shown(np.zeros((0, self.config.passive_view.width), np.float32), "nobody")
+
     def predict(self, active: Representation | None, passive: Representation | None) -> Prediction:
         """Probabilities for people of whom one or both views are known (m rows each).
 
         Raises ModelError when a view is missing and the memory was deleted; ConfigError when both are missing.
         """
         logits = self.predictor(filling=active is None or passive is None).logits(active, passive)
+        situation = situation_of(active, passive)
+        calibrated = logits / self.temperatures[SITUATIONS.index(situation), 0]
         return Prediction(
-            situation=situation_of(active, passive),
-            probabilities=to_array(torch.softmax(logits, dim=1)),
+            situation=situation,
+            probabilities=to_array(torch.softmax(calibrated, dim=1)),
             weights={"joint": 1.0},
         )
+
+    def with_thresholds(self, thresholds: tuple[float, float, float]) -> ActivePart:
+        """The same with other thresholds of the vote, for f^AB, f^A and f^B."""
+        joint, active, passive = thresholds
+        config = replace(
+            self.config, threshold_joint=joint, threshold_active=active, threshold_passive=passive
+        )
+        return replace(self, config=config)
 
     def predictor(self, *, filling: bool) -> Predictor:
         """Heads and memory; ModelError when views shall be filled and the memory was deleted."""
@@ -156,13 +175,6 @@ class ActivePart:
             classes=classes,
             tag=_text(arrays, _TAG),
         )
-
-
-def situation_of(active: object | None, passive: object | None) -> Situation:
-    """Which situation it is, when a party's view is None where it is missing."""
-    if active is None:
-        return Situation.PASSIVE_ONLY
-    return Situation.ACTIVE_ONLY if passive is None else Situation.BOTH
 
 
 def without_memory(arrays: Arrays) -> dict[str, NDArray[np.generic]]:

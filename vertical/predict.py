@@ -34,6 +34,13 @@ SITUATIONS = tuple(Situation)
 """All in the order of arrays that have one entry for each."""
 
 
+def situation_of(active: object | None, passive: object | None) -> Situation:
+    """Which situation it is, when what is known of a party's people is None where it is missing."""
+    if active is None:
+        return Situation.PASSIVE_ONLY
+    return Situation.ACTIVE_ONLY if passive is None else Situation.BOTH
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Predictor:
     """The part of a trained model that turns representations into predictions.
@@ -64,9 +71,9 @@ class Predictor:
         return self.head_logits(active, passive).joint
 
     @torch.no_grad()
-    def vote(self, passive: Representation) -> Vote:
-        """Pseudo labels of people of whom only the passive party's view is known."""
-        logits, at = self.head_logits(None, passive), SITUATIONS.index(Situation.PASSIVE_ONLY)
+    def vote(self, active: Representation | None, passive: Representation | None) -> Vote:
+        """Pseudo labels (m,); a view that is None is filled. ConfigError if both are."""
+        logits, at = self.head_logits(active, passive), SITUATIONS.index(situation_of(active, passive))
         calibrated = logits if self.temperatures is None else logits.divided(self.temperatures[at])
         return vote(calibrated, self.config.thresholds)
 

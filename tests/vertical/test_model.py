@@ -44,7 +44,7 @@ def test_any_encoder_is_and_votes_the_same_after_a_restart(data, changes):
     for part, outcome in zip((active, passive), outcomes, strict=True):
         assert all(np.array_equal(outcome.artifacts[name], array) for name, array in part.pack().items())
     people = data[1].table.take(outcomes[1].artifacts["rows.passive_only"])
-    votes = active.predictor(filling=True).vote(active.shown(passive.show(people), "views"))
+    votes = active.predictor(filling=True).vote(None, active.shown(passive.show(people), "views"))
     assert votes.label.tolist() == outcomes[0].artifacts["pseudo_label"].tolist()
     assert votes.accepted.tolist() == outcomes[0].artifacts["pseudo_accepted"].tolist()
 

@@ -92,7 +92,7 @@ def test_any_number_of_people(rows):
     known = representation(rows, 50)
     logits = model.logits(None, known)
     assert logits.shape == (rows, 2)
-    votes = model.vote(known)
+    votes = model.vote(None, known)
     assert votes.label.shape == votes.accepted.shape == (rows,)
     if rows:
         assert torch.allclose(logits[-1], model.logits(None, known.take(slice(rows - 1, rows)))[0], atol=1e-6)
@@ -132,7 +132,7 @@ def test_the_votes_of_a_run_are_those_of_its_artifacts():
         + weights[f"fedcvt.encoder.{kind}.layers.0.bias"]
         for kind in ("unique", "common")
     ]
-    votes = model.vote(Representation(*views))
+    votes = model.vote(None, Representation(*views))
     assert votes.label.tolist() == left.artifacts["pseudo_label"].tolist()
     assert votes.accepted.tolist() == left.artifacts["pseudo_accepted"].tolist()
 

@@ -1,0 +1,136 @@
+"""Joint inference: three situations, to the party that asked and to nobody else."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from protocols.errors import ModelError
+from tests.vertical.uses import CLASSES, keys_of, parties, trained, use
+from vertical.model import ActivePart, without_memory
+from vertical.use_messages import EXPERTS
+
+NAMES = json.dumps(CLASSES)
+
+
+def expected(active, passive, own, other):
+    """Probabilities by the parts themselves, of the active party's rows `own`, the passive one's `other`, or both."""
+    part, peer = trained()
+    mine = None if own is None else part.views(active.table.take(own))
+    shown = None if other is None else part.shown(peer.show(passive.table.take(other)), "views")
+    return part.predict(mine, shown).probabilities
+
+
+def rows_at(data, keys):
+    places = {key: row for row, key in enumerate(data.keys)}
+    return np.array([places[key] for key in keys], np.int64)
+
+
+def text(array):
+    return json.loads(array.tobytes())
+
+
+def test_the_active_party_gets_its_own_people_s_probabilities():
+    active, passive = parties()
+    left, right = use("predict", (active, passive))
+    found = left.artifacts
+    both, single = found["rows.both"], found["rows.active_only"]
+    assert set(keys_of(active, both)) == set(active.keys) & set(passive.keys)
+    assert set(keys_of(active, single)) == set(active.keys) - set(passive.keys)
+    partner = rows_at(passive, keys_of(active, both))
+    np.testing.assert_allclose(
+        found["probabilities.both"], expected(active, passive, both, partner), atol=1e-6
+    )
+    np.testing.assert_allclose(
+        found["probabilities.active_only"], expected(active, passive, single, None), atol=1e-6
+    )
+    assert found["weights.both"].tolist() == [1.0]
+    assert text(found["experts"]) == list(EXPERTS)
+    assert right.artifacts == {}
+    assert right.report == {}
+
+
+def test_the_passive_party_gets_its_own_people_s_probabilities():
+    active, passive = parties()
+    left, right = use("predict", (active, passive), receiver="passive", class_names=NAMES)
+    found = right.artifacts
+    both, single = found["rows.both"], found["rows.passive_only"]
+    assert set(keys_of(passive, both)) == set(active.keys) & set(passive.keys)
+    assert set(keys_of(passive, single)) == set(passive.keys) - set(active.keys)
+    partner = rows_at(active, keys_of(passive, both))
+    np.testing.assert_allclose(
+        found["probabilities.both"], expected(active, passive, partner, both), atol=1e-6
+    )
+    np.testing.assert_allclose(
+        found["probabilities.passive_only"], expected(active, passive, None, single), atol=1e-6
+    )
+    assert text(found["classes"]) == list(CLASSES)
+    assert left.artifacts == {}
+
+
+@pytest.mark.parametrize("receiver", ["active", "passive"])
+def test_the_analyst_gets_numbers_of_people_only(receiver):
+    left, right = use("predict", receiver=receiver)
+    other = {"active": "active_only", "passive": "passive_only"}[receiver]
+    people = {"active": 30, "passive": 26}[receiver]
+    assert left.report == {"predicted": {"both": {"people": 52}, other: {"people": people}}}
+    assert right.report == {}
+
+
+def test_only_what_the_receiver_needs_is_shown():
+    def kinds(**changes):
+        seen = set()
+        use("predict", observe=lambda sender, to, message: seen.add(type(message).__name__), **changes)
+        return {kind for kind in seen if not kind.startswith("Psi") and kind != "SameModel"}
+
+    assert kinds() == {"CommonShown"}
+    assert kinds(receiver="passive") == {"CommonShown", "AloneShown", "Probabilities", "ExpertWeights"}
+    assert kinds(receiver="passive", only_common=True) == {"CommonShown", "Probabilities", "ExpertWeights"}
+
+
+@pytest.mark.parametrize("receiver", ["active", "passive"])
+def test_common_people_are_predicted_without_a_memory(receiver):
+    whole, passive = trained()
+    forgetful = ActivePart.unpack(without_memory(whole.pack()))
+    with_memory = use("predict", receiver=receiver)
+    without = use("predict", parts=(forgetful, passive), receiver=receiver, only_common=True)
+    side = 0 if receiver == "active" else 1
+    assert np.array_equal(
+        with_memory[side].artifacts["probabilities.both"], without[side].artifacts["probabilities.both"]
+    )
+    assert not any("only" in name for name in without[side].artifacts)
+
+
+@pytest.mark.parametrize("receiver", ["active", "passive"])
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        {"aligned": 1, "test": 0, "active_only": 0, "passive_only": 0},
+        {"aligned": 2, "test": 0, "active_only": 1, "passive_only": 1},
+        {"aligned": 1, "test": 0, "active_only": 1, "passive_only": 0},
+    ],
+    ids=str,
+)
+def test_nobody_and_one_person(receiver, sizes):
+    data = parties(**sizes)
+    outcomes = use("predict", data, receiver=receiver)
+    side = 0 if receiver == "active" else 1
+    found = outcomes[side].artifacts
+    common = sizes["aligned"]
+    assert found["probabilities.both"].shape == (common, 3)
+    alone = found[f"probabilities.{receiver}_only"]
+    assert alone.shape == (data[side].table.rows - common, 3)
+    np.testing.assert_allclose(alone.sum(axis=1), 1.0, atol=1e-6)
+
+
+def test_batches_change_nothing():
+    one, many = (use("predict", receiver="passive", evaluation_batch=size) for size in (1, 1000))
+    for name, array in one[1].artifacts.items():
+        np.testing.assert_allclose(array, many[1].artifacts[name], atol=1e-6)
+
+
+def test_names_of_classes_that_are_not_the_model_s_are_refused():
+    with pytest.raises(ModelError, match="class_names: the request says others"):
+        use("predict", class_names='["a", "b", "c"]')

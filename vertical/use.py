@@ -1,0 +1,163 @@
+"""What every use of a trained model begins with, as steps of its two programs.
+
+1. `SameModel` both ways: each party tells which training its part of the model is of; two parts of different runs
+   don't fit together, and then nothing else is sent.
+2. The messages of `protocols.psi`, over the keys of the asked split only. Fewer common people than the request's
+   smallest overlap end the run here, at both.
+3. `CommonShown` and `AloneShown` P -> A, where the use needs them: the passive party's views of the common people, and
+   of all its others, in evaluation form. The others come in an order that only P knows.
+
+Shapes: m common people, q others of the passive party, w width of its view.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from protocols.chunks import chunks
+from protocols.errors import ModelError, OverlapError, ProtocolError
+from protocols.program import Observe, Program, Send, receive
+from protocols.psi import ALONE, Alignment, Crew, psi_client, psi_server
+from protocols.seeds import PrivateSeed
+from vertical.encoders import Representation
+from vertical.groups import private_order
+from vertical.manifest import ANY_ROWS, BlockRows
+from vertical.model import ActivePart, PassivePart
+from vertical.table import PartyData, Rows, Split
+from vertical.training import expect_number, silent
+from vertical.use_config import People, UseConfig
+from vertical.use_manifest import use_terms
+from vertical.use_messages import AloneShown, CommonShown, SameModel
+
+ACTIVE, PASSIVE = "active", "passive"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class UseRun:
+    """What the two programs of a use depend on besides data, model and settings.
+
+    `rows` are the published rows of the active and of the passive block, `least` is the smallest number of common
+    people, `crew` helps with the alignment.
+    """
+
+    seed: PrivateSeed
+    observe: Observe = silent
+    rows: BlockRows = ANY_ROWS
+    least: int = 1
+    crew: Crew = ALONE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class UsePeople:
+    """Own row numbers: the common people (m,) in the order both hold, and this party's others in its own order."""
+
+    common: Rows
+    alone: Rows
+
+
+def check_part(part: ActivePart | PassivePart, config: UseConfig) -> None:
+    """ModelError unless the request says of the model what this party's part of it is."""
+    shape = part.config.passive_view
+    asked = {"d": config.d, "width of the passive view": config.width}
+    found = {"d": part.config.d, "width of the passive view": shape.width}
+    if isinstance(part, ActivePart):
+        asked["classes"], found["classes"] = config.classes, len(part.classes)
+    for name, value in found.items():
+        if asked[name] != value:
+            raise ModelError(
+                f"{name}: the request says {asked[name]}, the model has {value}",
+                remedy="leave it out of the plan: it follows from the model",
+            )
+
+
+def agree_on_model(tag: str, peer: str) -> Program[None]:
+    """Message 1; ModelError when the peer's part is of another training."""
+    yield Send(peer, SameModel(tag))
+    message = yield from receive(peer, SameModel)
+    if message.tag != tag:
+        raise ModelError(
+            f"{peer} holds its part of another run of the training than we do",
+            remedy="compare the models' tags: fedaccord model list",
+        )
+
+
+def align_active(data: PartyData, config: UseConfig, run: UseRun) -> Program[UsePeople]:
+    """Message 2 as the client of the intersection."""
+    rows, terms = rows_asked(data, config.split), use_terms(config, run.rows, run.least)
+    keys = [data.keys[row] for row in rows]
+    alignment = yield from psi_client(keys, PASSIVE, run.seed, terms, crew=run.crew, observe=run.observe)
+    return _people(data, rows, alignment, run.seed)
+
+
+def align_passive(data: PartyData, config: UseConfig, run: UseRun) -> Program[UsePeople]:
+    """Message 2 as the server of the intersection."""
+    rows, terms = rows_asked(data, config.split), use_terms(config, run.rows, run.least)
+    keys = [data.keys[row] for row in rows]
+    alignment = yield from psi_server(keys, ACTIVE, run.seed, terms, crew=run.crew, observe=run.observe)
+    return _people(data, rows, alignment, run.seed)
+
+
+def rows_asked(data: PartyData, split: People) -> Rows:
+    """Rows of the asked split, ascending."""
+    if split == People.ALL:
+        return np.arange(data.table.rows, dtype=np.int64)
+    return data.rows_of(Split[split.name])
+
+
+def _people(data: PartyData, rows: Rows, alignment: Alignment, seed: PrivateSeed) -> UsePeople:
+    common = rows[alignment.rows]
+    return UsePeople(common=common, alone=private_order(data.keys, np.setdiff1d(rows, common), seed))
+
+
+def show_common(part: PassivePart, data: PartyData, people: UsePeople, config: UseConfig) -> Program[None]:
+    """The first half of message 3."""
+    for at in chunks(len(people.common), config.max_common, config.evaluation_batch):
+        yield Send(ACTIVE, CommonShown(at.start, part.show(data.table.take(people.common[at]))))
+
+
+def show_alone(part: PassivePart, data: PartyData, people: UsePeople, config: UseConfig) -> Program[None]:
+    """The second half of message 3; one empty message says that there is nobody."""
+    total = len(people.alone)
+    if total > config.max_passive_only:
+        raise OverlapError(
+            f"{total} people here aren't common, the request allows {config.max_passive_only}",
+            remedy="ask with a larger max_passive_only, or for one split",
+        )
+    for at in chunks(total, config.max_passive_only, config.evaluation_batch) or [slice(0, 0)]:
+        yield Send(ACTIVE, AloneShown(at.start, total, part.show(data.table.take(people.alone[at]))))
+
+
+def receive_common(part: ActivePart, people: UsePeople, config: UseConfig) -> Program[Representation]:
+    """The passive party's views of the common people, (m, w)."""
+    shown = [part.no_views()]
+    for at in chunks(len(people.common), config.max_common, config.evaluation_batch):
+        message = yield from receive(PASSIVE, CommonShown)
+        what = f"{CommonShown.__name__} from {PASSIVE}"
+        expect_number(message.start, at.start, what)
+        expect_number(len(message.views), at.stop - at.start, what)
+        shown.append(part.shown(message.views, what))
+    return Representation.stack(shown)
+
+
+def receive_alone(part: ActivePart, config: UseConfig) -> Program[Representation]:
+    """The passive party's views of its others, (q, w)."""
+    shown, what = [part.no_views()], f"{AloneShown.__name__} from {PASSIVE}"
+    position, total = 0, -1
+    while position < total or total < 0:
+        message = yield from receive(PASSIVE, AloneShown)
+        total = _total(message, config, what) if total < 0 else total
+        expect_number(message.start, position, what)
+        expect_number(message.of, total, what)
+        if not len(message.views) <= total - position or (total and not len(message.views)):
+            raise ProtocolError(f"{what}: {len(message.views)} rows at {position} of {total}")
+        shown.append(part.shown(message.views, what))
+        position += len(message.views)
+    return Representation.stack(shown)
+
+
+def _total(message: AloneShown, config: UseConfig, what: str) -> int:
+    if not 0 <= message.of <= config.max_passive_only:
+        raise ProtocolError(f"{what}: {message.of} people, at most {config.max_passive_only} are allowed")
+    return message.of

@@ -1,0 +1,153 @@
+"""Joint inference with a trained model, for people of whom both parties know something or only one: two programs.
+
+Messages in order (A active, P passive): 1 to 3 of `vertical.use`, of 3 `CommonShown` and, when P receives and not
+`only_common`, `AloneShown`.
+
+4. When P receives: `Probabilities` A -> P in parts, for the people that P showed, in the order in which it showed
+   them, then `ExpertWeights` A -> P.
+
+Who receives gets calibrated probabilities for its own people, as artifacts of the run, and nobody else does: the active
+party for the common people and its others (P's views filled), the passive party for the common people and its
+others (A's views filled). A learns which of its own keys are common, and the representations of all whom P shows (with
+`AloneShown` how many others P has), from which features can partly be inferred; P which of its own keys are common, how
+many keys A offered, and, when it receives, probabilities, from which labels and A's features can partly be inferred.
+The analyst gets numbers of people.
+
+Shapes: m people of one situation, k classes, e experts.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from protocols.chunks import chunks
+from protocols.errors import ModelError
+from protocols.program import Outcome, Program, Progress, Send, receive
+from vertical.model import ActivePart, PassivePart, Prediction
+from vertical.predict import Situation
+from vertical.table import PartyData
+from vertical.training import as_text, expect_number, received
+from vertical.use import (
+    ACTIVE,
+    PASSIVE,
+    UsePeople,
+    UseRun,
+    agree_on_model,
+    align_active,
+    align_passive,
+    check_part,
+    receive_alone,
+    receive_common,
+    show_alone,
+    show_common,
+)
+from vertical.use_config import PredictConfig, Receiver
+from vertical.use_messages import EXPERTS, ExpertWeights, Probabilities
+
+CLASSES, EXPERT_NAMES = "classes", "experts"
+ROWS, PROBABILITIES, WEIGHTS = "rows.", "probabilities.", "weights."
+"""Names of the artifacts; of the last three each has the situation behind it."""
+
+
+def active_program(data: PartyData, part: ActivePart, config: PredictConfig, run: UseRun) -> Program[Outcome]:
+    """The run as the party with labels sees it; keeps the predictions when it receives them.
+
+    Raises ModelError when the model doesn't fit, or has no memory to fill views with and `only_common` isn't asked.
+    """
+    check_part(part, config)
+    _check_classes(part, config)
+    part.predictor(filling=not config.only_common)
+    yield from agree_on_model(part.tag, PASSIVE)
+    people = yield from align_active(data, config, run)
+    run.observe(Progress("predict", 0, 1))
+    shown = yield from receive_common(part, people, config)
+    predictions = [part.predict(part.views(data.table.take(people.common)), shown)]
+    if config.receiver == Receiver.ACTIVE:
+        if not config.only_common:
+            predictions.append(part.predict(part.views(data.table.take(people.alone)), None))
+        artifacts = kept(config, people, predictions)
+    else:
+        if not config.only_common:
+            others = yield from receive_alone(part, config)
+            predictions.append(part.predict(None, others))
+        yield from _send(config, predictions)
+        artifacts = {}
+    run.observe(Progress("predict", 1, 1))
+    numbers = {made.situation.value: {"people": len(made.probabilities)} for made in predictions}
+    return Outcome({"predicted": numbers}, artifacts)
+
+
+def passive_program(
+    data: PartyData, part: PassivePart, config: PredictConfig, run: UseRun
+) -> Program[Outcome]:
+    """The run as the party without labels sees it; keeps the predictions when it receives them."""
+    check_part(part, config)
+    yield from agree_on_model(part.tag, ACTIVE)
+    people = yield from align_passive(data, config, run)
+    run.observe(Progress("show", 0, 1))
+    receives = config.receiver == Receiver.PASSIVE
+    yield from show_common(part, data, people, config)
+    if receives and not config.only_common:
+        yield from show_alone(part, data, people, config)
+    run.observe(Progress("show", 1, 1))
+    predictions = (yield from _receive(config, people)) if receives else []
+    return Outcome({}, kept(config, people, predictions) if receives else {})
+
+
+def kept(
+    config: PredictConfig, people: UsePeople, predictions: Sequence[Prediction]
+) -> dict[str, NDArray[np.generic]]:
+    """The receiver's predictions as artifacts: own rows and probabilities by situation, weights, names."""
+    found: dict[str, NDArray[np.generic]] = {
+        CLASSES: as_text(json.dumps(config.names)),
+        EXPERT_NAMES: as_text(json.dumps(EXPERTS)),
+    }
+    for rows, made in zip((people.common, people.alone), predictions, strict=False):
+        found[ROWS + made.situation] = rows
+        found[PROBABILITIES + made.situation] = made.probabilities
+        found[WEIGHTS + made.situation] = made.expert_weights()
+    return found
+
+
+def _send(config: PredictConfig, predictions: Sequence[Prediction]) -> Program[None]:
+    """Message 4."""
+    values = np.concatenate([made.probabilities for made in predictions])
+    for at in chunks(len(values), config.most_shown, config.evaluation_batch):
+        yield Send(PASSIVE, Probabilities(at.start, values[at]))
+    yield Send(PASSIVE, ExpertWeights(np.stack([made.expert_weights() for made in predictions])))
+
+
+def _receive(config: PredictConfig, people: UsePeople) -> Program[list[Prediction]]:
+    """Message 4: predictions for the common people, then for the others."""
+    common, total = len(people.common), len(people.common)
+    total += 0 if config.only_common else len(people.alone)
+    values = np.zeros((total, config.classes), np.float32)
+    for at in chunks(total, config.most_shown, config.evaluation_batch):
+        message = yield from receive(ACTIVE, Probabilities)
+        what = f"{Probabilities.__name__} from {ACTIVE}"
+        expect_number(message.start, at.start, what)
+        values[at] = received(message.values, (at.stop - at.start, config.classes), what)
+    told = yield from receive(ACTIVE, ExpertWeights)
+    situations = (Situation.BOTH,) if config.only_common else (Situation.BOTH, Situation.PASSIVE_ONLY)
+    weights = received(
+        told.weights, (len(situations), len(EXPERTS)), f"{ExpertWeights.__name__} from {ACTIVE}"
+    )
+    return [
+        Prediction(situation=situation, probabilities=part, weights=dict(zip(EXPERTS, row, strict=True)))
+        for situation, part, row in zip(
+            situations, (values[:common], values[common:]), weights.tolist(), strict=False
+        )
+    ]
+
+
+def _check_classes(part: ActivePart, config: PredictConfig) -> None:
+    """ModelError unless the names that the request says of the classes, if any, are the model's."""
+    if config.class_names and config.names != part.classes:
+        raise ModelError(
+            "class_names: the request says others than the model has",
+            remedy="leave them out of the plan: they follow from the model",
+        )

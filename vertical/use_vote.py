@@ -1,0 +1,108 @@
+"""Votes on the labels of people without one, with a trained model's three classifiers: two programs.
+
+Messages in order (A active, P passive): 1 to 3 of `vertical.use`; of 3 `CommonShown` only with `unlabelled`.
+
+A keeps, as artifacts of the run, class codes and whether they were accepted: of P's others by their position in P's
+order, and with `unlabelled` of its own people without a label, by its row numbers. A learns which of its own keys are
+common, how many others P has, and the representations of all whom P shows, from which features can partly be inferred;
+P which of its own keys are common and how many keys A offered. Which of A's people have no label isn't told: P shows
+all common ones. The analyst gets numbers of people per class.
+
+Shapes: q passive-only people, m people of one group, k classes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from protocols.errors import DataMissingError
+from protocols.program import Json, Outcome, Program, Progress
+from vertical.model import ActivePart, PassivePart
+from vertical.table import PartyData, Rows
+from vertical.use import (
+    ACTIVE,
+    PASSIVE,
+    UseRun,
+    agree_on_model,
+    align_active,
+    align_passive,
+    check_part,
+    receive_alone,
+    receive_common,
+    show_alone,
+    show_common,
+)
+from vertical.use_config import VoteConfig
+from vertical.vote import Vote
+
+REJECTED = "no label"
+"""In the report's counts by class: how many candidates got no label."""
+
+
+def active_program(data: PartyData, part: ActivePart, config: VoteConfig, run: UseRun) -> Program[Outcome]:
+    """The run as the party with labels sees it. Raises ModelError when the model doesn't fit or its memory is gone."""
+    check_part(part, config)
+    labels = _labels(data) if config.unlabelled else None
+    voter = part.with_thresholds(config.thresholds).predictor(filling=True)
+    yield from agree_on_model(part.tag, PASSIVE)
+    people = yield from align_active(data, config, run)
+    votes, rows = dict[str, Vote](), dict[str, Rows]()
+    run.observe(Progress("vote", 0, 1))
+    if labels is not None:
+        common = yield from receive_common(part, people, config)
+        at = np.flatnonzero(labels[people.common] < 0)
+        rows["aligned"], rows["active_only"] = people.common[at], people.alone[labels[people.alone] < 0]
+        own = part.views(data.table.take(rows["aligned"]))
+        votes["aligned"] = voter.vote(own, common.take(torch.tensor(at)))
+        votes["active_only"] = voter.vote(part.views(data.table.take(rows["active_only"])), None)
+    shown = yield from receive_alone(part, config)
+    votes["passive_only"] = voter.vote(None, shown)
+    run.observe(Progress("vote", 1, 1))
+    report: dict[str, Json] = {
+        "pseudo_labels": {group: counts(vote, part.classes) for group, vote in votes.items()}
+    }
+    return Outcome(report, _artifacts(votes, rows))
+
+
+def passive_program(data: PartyData, part: PassivePart, config: VoteConfig, run: UseRun) -> Program[Outcome]:
+    """The run as the party without labels sees it; leaves the order in which it showed its people."""
+    check_part(part, config)
+    yield from agree_on_model(part.tag, ACTIVE)
+    people = yield from align_passive(data, config, run)
+    run.observe(Progress("show", 0, 1))
+    if config.unlabelled:
+        yield from show_common(part, data, people, config)
+    yield from show_alone(part, data, people, config)
+    run.observe(Progress("show", 1, 1))
+    return Outcome({"shown": {"people": len(people.alone)}}, {"rows.passive_only": people.alone})
+
+
+def counts(vote: Vote, classes: Sequence[str]) -> Json:
+    """Numbers of people by accepted class, and of those that got no label, as the disclosure rules read them."""
+    accepted = vote.label[vote.accepted]
+    by_class = {name: int((accepted == code).sum()) for code, name in enumerate(classes)}
+    rejected = REJECTED
+    while rejected in by_class:
+        rejected += "*"
+    return {"people": len(vote.label), "classes": {**by_class, rejected: len(vote.label) - len(accepted)}}
+
+
+def _artifacts(votes: Mapping[str, Vote], rows: Mapping[str, Rows]) -> dict[str, NDArray[np.generic]]:
+    found: dict[str, NDArray[np.generic]] = {f"rows.{group}": at for group, at in rows.items()}
+    for group, vote in votes.items():
+        found[f"pseudo_label.{group}"] = vote.label.numpy()
+        found[f"pseudo_accepted.{group}"] = vote.accepted.numpy()
+    return found
+
+
+def _labels(data: PartyData) -> NDArray[np.int64]:
+    if data.labels is None:
+        raise DataMissingError(
+            "the active party's block has no labels, so none of its people can be without one",
+            remedy="name the label's column when adding the block, or ask without `unlabelled`",
+        )
+    return data.labels
