@@ -13,9 +13,10 @@ from pathlib import Path
 from parties.computation import Computation, Inputs, MockPeople, Parameters
 from protocols.errors import CodeDigestError, ConfigError, RequestError
 from protocols.program import Outcome, Program
-from protocols.psi import UNBOUNDED
+from protocols.psi import PSI_KINDS, PSI_SIZE_KINDS, UNBOUNDED, psi_manifest, size_manifest
 from protocols.request import ComputationRequest, Release
 from protocols.wire import Message
+from vertical import align
 
 ROOT = Path(__file__).resolve().parent.parent
 # All that a worker can import of ours, and so what decides what leaves: an edit of it voids approvals; one of the CLI
@@ -145,8 +146,44 @@ def _fedcvt_kinds() -> tuple[type[Message], ...]:
     return KINDS
 
 
+def _size_people(parameters: Parameters, rows: Mapping[str, int]) -> MockPeople:
+    return MockPeople(common=min(rows.values()) // 2)  # were all common, the rules would hide the size
+
+
+def _pairs_people(parameters: Parameters, rows: Mapping[str, int]) -> MockPeople:
+    return MockPeople(common=align.align_terms(parameters, rows).most_common)
+
+
+def _size_program(inputs: Inputs) -> Program[Outcome]:
+    settings = inputs.settings
+    return align.size_program(
+        inputs.role,
+        inputs.data.keys,
+        inputs.seed,
+        align.align_terms(settings.parameters, settings.rows),
+        group=settings.minimum_group,
+        crew=inputs.crew,
+        observe=inputs.observe,
+    )
+
+
+def _pairs_program(inputs: Inputs) -> Program[Outcome]:
+    settings = inputs.settings
+    return align.pairs_program(
+        inputs.role,
+        inputs.data.keys,
+        inputs.seed,
+        align.align_terms(settings.parameters, settings.rows),
+        group=settings.minimum_group,
+        least=settings.minimum_overlap,
+        crew=inputs.crew,
+        observe=inputs.observe,
+    )
+
+
 DEFAULT = "vertical.fedcvt.train"
 """What `simulate` runs unless told otherwise."""
+ALIGN_SIZE, ALIGN_PAIRS = "align.size", "align.pairs"
 CATALOG: Mapping[str, Computation] = {
     computation.name: computation
     for computation in (
@@ -167,6 +204,43 @@ CATALOG: Mapping[str, Computation] = {
             kinds=_fedcvt_kinds,
             label_role="active",
             row_bounds=("max_common", "max_aligned_train", "max_aligned_test", "max_passive_only"),
+        ),
+        Computation(
+            name=ALIGN_SIZE,
+            version="1",
+            summary="Counts the people that two parties have in common; neither learns who they are",
+            roles=("active", "passive"),
+            analyst_receives=(
+                "how many people are common, rounded down to a multiple of the smallest group, or that it is hidden: "
+                "too few are common, or too few of one party's people are not",
+            ),
+            parameters=lambda given, least: align.complete(align.SIZE_SETTINGS, given),
+            manifest=lambda given, rows: size_manifest(
+                align.ACTIVE, align.PASSIVE, align.align_terms(given, rows)
+            ),
+            mock_people=_size_people,
+            program=_size_program,
+            kinds=lambda: PSI_SIZE_KINDS,
+            reads_columns=False,
+        ),
+        Computation(
+            name=ALIGN_PAIRS,
+            version="1",
+            summary="Finds the people that two parties have in common; both learn which of their own they are",
+            roles=("active", "passive"),
+            analyst_receives=(
+                "how many people are common, rounded down to a multiple of the smallest group, or that it is hidden: "
+                "too few of one party's people are not",
+            ),
+            parameters=lambda given, least: align.complete(align.PAIRS_SETTINGS, given),
+            manifest=lambda given, rows: psi_manifest(
+                align.ACTIVE, align.PASSIVE, align.align_terms(given, rows)
+            ),
+            mock_people=_pairs_people,
+            program=_pairs_program,
+            kinds=lambda: PSI_KINDS,
+            reads_columns=False,
+            row_bounds=("max_common",),
         ),
     )
 }

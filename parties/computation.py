@@ -84,7 +84,8 @@ class Computation:
     """One entry of the catalog.
 
     `analyst_receives` is what a run releases, in words for the review. `label_role` is the only role whose labels are
-    opened, "" for none. `row_bounds` names the parameters that bound the manifest's numbers of rows.
+    opened, "" for none; without `reads_columns` only keys are read. `row_bounds` names the parameters that bound the
+    manifest's numbers of rows.
 
     `parameters(given, minimum_overlap)` completes and checks settings (ConfigError); `manifest` derives the release
     manifest from complete parameters and the published rows of each role's block, and `mock_people` whom a rehearsal
@@ -103,4 +104,5 @@ class Computation:
     program: Callable[[Inputs], Program[Outcome]]
     kinds: Callable[[], tuple[type[Message], ...]]
     label_role: str = ""
+    reads_columns: bool = True
     row_bounds: tuple[str, ...] = ()

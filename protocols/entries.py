@@ -60,7 +60,7 @@ class AnalystEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlockEntry:
-    """One feature block as the request uses it: exactly these columns of exactly this content.
+    """One feature block as the request uses it: exactly these columns (none for an alignment) of exactly this content.
 
     `commitment` is the salted SHA-256 (hex) of the content, `rows` the published upper bound of its row
     count, `label` the label's column or "", `subject_key` the column (or columns, with commas between) that identifies
@@ -90,8 +90,6 @@ class BlockEntry:
         check_hex(self.commitment, "commitment", 64)
         check_range(self.version, "version", 1)
         check_range(self.rows, "rows", 1)
-        if not self.columns:
-            raise RequestError("columns: at least one is needed")
         for column in self.columns:
             check_text(column, "columns", RequestError)
         check_unique(self.columns, "columns")

@@ -90,24 +90,22 @@ def column_rows(column: Column) -> int:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Table:
-    """Columns of equal length with distinct names; at least one column, possibly zero rows."""
+    """Columns of equal length with distinct names; without columns the number of rows has to be given."""
 
     columns: tuple[Column, ...]
+    rows: int = -1
+    """Number of rows; from the columns where there are any."""
 
     def __post_init__(self) -> None:
-        if not self.columns:
-            raise BlockError("a table needs at least one column")
+        if not self.columns and self.rows < 0:
+            raise BlockError("a table without columns needs its number of rows")
         if len(set(self.names)) != len(self.names):
             twice = sorted({name for name in self.names if self.names.count(name) > 1})
             raise BlockError(f"column names used twice: {', '.join(twice)}")
         lengths = {column.name: column_rows(column) for column in self.columns}
-        if len(set(lengths.values())) > 1:
+        if len(set(lengths.values()) | ({self.rows} if self.rows >= 0 else set())) > 1:
             raise BlockError(f"columns differ in length: {lengths}")
-
-    @property
-    def rows(self) -> int:
-        """Number of rows."""
-        return column_rows(self.columns[0])
+        object.__setattr__(self, "rows", next(iter(lengths.values()), self.rows))
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -116,7 +114,7 @@ class Table:
 
     def take(self, rows: Rows) -> Table:
         """The same columns with only these rows, in this order (a copy)."""
-        return Table(tuple(column.take(rows) for column in self.columns))
+        return Table(tuple(column.take(rows) for column in self.columns), len(rows))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)

@@ -125,23 +125,23 @@ class Store:
     def open(self, commitment: str, columns: tuple[str, ...], label: str = "") -> PartyData:
         """The asked columns of the block, with keys and split, and with labels when its label column is named.
 
+        Without columns it is keys and split alone, as an alignment reads them.
         Arrays are memory-mapped and read-only. Raises BlockError "content changed" when a file isn't what
         was committed to, DataMissingError naming a column that the block lacks.
         """
         schema = self.find(commitment)
         absent = [name for name in columns if name not in schema.names]
         absent += [label] if label and label != schema.label else []
-        if absent or not columns or len(set(columns)) < len(columns):
-            problem = (
-                f"has no column {', '.join(absent)}" if absent else "is asked for no column, or for one twice"
-            )
+        if absent or len(set(columns)) < len(columns):
+            problem = f"has no column {', '.join(absent)}" if absent else "is asked for one column twice"
             raise DataMissingError(f"block {schema.block!r} {problem}", remedy="look at `block show`")
         reader = self._reader(schema, commitment, (*columns, *([label] if label else [])))
         kinds = {column.name: column.kind for column in schema.columns}
         opened = [reader.column(name, schema.names.index(name), kinds[name]) for name in columns]
+        keys = reader.keys()
         return PartyData(
-            keys=reader.keys(),
-            table=Table(tuple(opened)),
+            keys=keys,
+            table=Table(tuple(opened), len(keys)),
             split=reader.split(),
             labels=reader.labels() if label else None,
             classes=schema.classes if label else (),

@@ -38,7 +38,10 @@ _PARTY_FIELDS: Mapping[str, type] = {"role": str, "block": str, "columns": list}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanParty:
-    """One party of a plan; without `columns`, or with `[]`, it is every feature column of the block."""
+    """One party of a plan; without `columns`, or with `[]`, it is every feature column of the block.
+
+    An alignment reads none.
+    """
 
     name: str
     role: str
@@ -204,12 +207,17 @@ def _block(party: PlanParty, offer: Offer, computation: Computation) -> BlockEnt
             f"{party.name}/{party.block} has no column {', '.join(unknown)}",
             remedy=f"it has {', '.join(schema.names)}",
         )
+    if party.columns and not computation.reads_columns:
+        raise RequestError(
+            f"{computation.name} reads keys only, the plan names columns of {party.name}/{party.block}",
+            remedy="leave the columns out",
+        )
     return BlockEntry(
         role=party.role,
         block=party.block,
         version=schema.version,
         commitment=schema.commitment,
-        columns=party.columns or schema.names,
+        columns=(party.columns or schema.names) if computation.reads_columns else (),
         label=schema.label if party.role == computation.label_role else "",
         rows=schema.rows,
         subject_key=schema.subject_key,

@@ -17,6 +17,7 @@ from parties.roles.plan import Offer
 from protocols.errors import RequestError
 from protocols.gate import Trace
 from protocols.program import Json, Observe, Outcome, simulate
+from protocols.psi import all_cores, crew_of
 from protocols.request import BlockEntry, ComputationRequest, party
 from protocols.seeds import injected
 from vertical.table import PartyData, Split
@@ -45,21 +46,23 @@ def rehearse(
     """
     computation = catalog.find(request.computation, request.computation_version)
     data = _mock_data(request, computation, offers, seed)
-    programs = {
-        role: computation.program(
-            Inputs(
-                role=role,
-                settings=request,
-                data=data[role],
-                seed=injected(seed, role),
-                observe=_only(role, request, observe),
-            )
-        )
-        for role in computation.roles
-    }
     trace = Trace()
-    catalog.one_thread()
-    outcomes = simulate(programs, observe=trace.observe)
+    with crew_of(all_cores()) as crew:
+        programs = {
+            role: computation.program(
+                Inputs(
+                    role=role,
+                    settings=request,
+                    data=data[role],
+                    seed=injected(seed, role),
+                    observe=_only(role, request, observe),
+                    crew=crew,
+                )
+            )
+            for role in computation.roles
+        }
+        catalog.one_thread()
+        outcomes = simulate(programs, observe=trace.observe)
     trace.fits(request)
     fill = {f"{kind} {sender} -> {to}": share for (kind, sender, to), share in trace.fill(request).items()}
     slack = {line: share for line, share in fill.items() if share < LEAST_FILL}
@@ -109,7 +112,8 @@ def _as_asked(
     codes[: people.train], codes[people.train : people.train + people.test] = Split.TRAIN, Split.TEST
     split_of = dict(zip(shared, codes.tolist(), strict=True))
     split = np.array([split_of.get(key, people.alone) for key in whole.keys], np.uint8)
-    table = type(whole.table)(tuple(column for column in whole.table.columns if column.name in block.columns))
+    columns = tuple(column for column in whole.table.columns if column.name in block.columns)
+    table = type(whole.table)(columns, whole.table.rows)
     labels = whole.labels if block.label else None
     return replace(
         whole, table=table, split=split, labels=labels, classes=whole.classes if block.label else ()

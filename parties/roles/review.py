@@ -67,7 +67,8 @@ def _data(request: ComputationRequest) -> list[str]:
             f"at most {block.rows} rows, people by {block.subject_key} (rule {block.key_rule})",
             f"    rows that share a key: {_DUPLICATES.get(block.duplicates, block.duplicates)}; "
             f"no key: {', '.join(('blank', *block.key_missing))}",
-            f"    columns {', '.join(block.columns)}" + (f"; label {block.label}" if block.label else ""),
+            f"    columns {', '.join(block.columns) or 'none: only keys are read'}"
+            + (f"; label {block.label}" if block.label else ""),
         ]
     if aligns(request.manifest):
         lines.append(

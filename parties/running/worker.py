@@ -147,6 +147,9 @@ class Worker:
         self._tools.check_code(self._request)
         if self._spec.role not in computation.roles:
             raise CodeDigestError(f"computation {computation.name} has no role {self._spec.role}")
+        if any(bool(block.columns) is not computation.reads_columns for block in self._request.blocks):
+            reads = "columns of every block" if computation.reads_columns else "keys only, and no column"
+            raise RequestError(f"{computation.name} reads {reads}")
         return computation
 
     def _seed(self) -> seeds.PrivateSeed:

@@ -45,10 +45,11 @@ from protocols.psi.manifest import psi_manifest, size_manifest
 from protocols.psi.messages import PSI_KINDS, PSI_SIZE_KINDS
 from protocols.psi.pairing import Alignment, align_in_clear, psi_client, psi_server
 from protocols.psi.size import OverlapSize, size_client, size_server
-from protocols.psi.terms import UNBOUNDED, PsiTerms
+from protocols.psi.terms import LARGEST_BUCKET, UNBOUNDED, PsiTerms
 
 __all__ = [
     "ALONE",
+    "LARGEST_BUCKET",
     "PSI_KINDS",
     "PSI_SIZE_KINDS",
     "UNBOUNDED",

@@ -11,7 +11,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from queue import SimpleQueue
@@ -21,6 +21,8 @@ from protocols.errors import ProtocolError, StateError
 from protocols.psi.jobs import Job, read_answer
 
 COMMAND: Final = (sys.executable, "-P", "-m", "protocols.psi.helper")
+FEW: Final = 2
+"""So many jobs at a time are done sooner alone than by helpers that have to be started."""
 _ROOT: Final = str(Path(__file__).resolve().parents[2])
 Wait: TypeAlias = Callable[[], bytes]
 """Waits for a job's points and gives them back; raises what went wrong with it."""
@@ -60,7 +62,7 @@ def all_cores() -> int:
 
 @contextmanager
 def crew_of(helpers: int) -> Iterator[Crew]:
-    """So many helper processes, started with the first job and gone after the block; one needs no process."""
+    """So many helper processes, started when there is enough to do and gone after the block; one needs no process."""
     if helpers <= 1:
         yield ALONE
         return
@@ -105,6 +107,17 @@ class _Helper:
         self._socket.close()
 
 
+class _Begun:
+    """A job that was begun: by a helper once it has a `future`, else by whoever waits for it."""
+
+    def __init__(self, job: Job) -> None:
+        self.job = job
+        self.future: Future[bytes] | None = None
+
+    def wait(self) -> bytes:
+        return self.job.run() if self.future is None else self.future.result()
+
+
 class _Helpers:
     """See `crew_of`. One thread for each helper moves bytes to and from it."""
 
@@ -113,18 +126,19 @@ class _Helpers:
         self._all: tuple[_Helper, ...] = ()
         self._free: SimpleQueue[_Helper] = SimpleQueue()
         self._threads: ThreadPoolExecutor | None = None
-        self._begun = 0
+        self._begun: list[_Begun] = []
 
     def begin(self, job: Job) -> Wait:
-        if self._threads is None:
+        begun = _Begun(job)
+        self._begun.append(begun)
+        if self._threads is None and len(self._begun) > FEW:
             self._start()
-        assert self._threads is not None
-        future = self._threads.submit(self._work, job)
-        self._begun += 1
+        elif self._threads is not None:
+            begun.future = self._threads.submit(self._work, job)
 
         def wait() -> bytes:
-            self._begun -= 1
-            return future.result()
+            self._begun.remove(begun)
+            return begun.wait()
 
         return wait
 
@@ -140,7 +154,8 @@ class _Helpers:
             self._threads.shutdown(cancel_futures=True)  # their helpers are gone, so they end
         for helper in self._all:
             helper.close()
-        self._all, self._threads, self._begun = (), None, 0
+        self._all, self._threads = (), None
+        self._begun.clear()
 
     def _start(self) -> None:
         self._all = tuple(_Helper() for _ in range(self._size))
@@ -148,6 +163,8 @@ class _Helpers:
         for helper in self._all:
             self._free.put(helper)
         self._threads = ThreadPoolExecutor(self._size, thread_name_prefix="psi")
+        for begun in self._begun:
+            begun.future = self._threads.submit(self._work, begun.job)
 
     def _work(self, job: Job) -> bytes:
         helper = self._free.get()

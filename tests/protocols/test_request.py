@@ -187,7 +187,6 @@ def test_a_wrong_request_cannot_be_made(changes: dict[str, object], field: str) 
 @pytest.mark.parametrize(
     ("changes", "field"),
     [
-        ({"columns": ()}, "columns"),
         ({"columns": ("age", "age")}, "columns"),
         ({"columns": ("age", "income")}, "columns"),
         ({"columns": ("age", "customer")}, "columns"),

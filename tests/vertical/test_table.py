@@ -76,8 +76,11 @@ def test_columns_refuse_wrong_types_and_codes() -> None:
 
 
 def test_table_refuses_no_columns_equal_names_and_unequal_lengths() -> None:
-    with pytest.raises(BlockError, match="at least one"):
+    with pytest.raises(BlockError, match="needs its number of rows"):
         Table(())
+    assert Table((), 4).take(np.array([0, 2])).rows == 2
+    with pytest.raises(BlockError, match="differ in length"):
+        Table((AMOUNT,), 99)
     with pytest.raises(BlockError, match="used twice: amount"):
         Table((AMOUNT, AMOUNT))
     with pytest.raises(BlockError, match="differ in length"):

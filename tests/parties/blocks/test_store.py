@@ -231,7 +231,6 @@ def test_openings_are_counted_and_refusals_are_not(store, tmp_path):
     for commitment, columns, label in [
         ("0" * 64, ("age",), ""),
         (schema.commitment, ("wage",), ""),
-        (schema.commitment, (), ""),
         (schema.commitment, ("age", "age"), ""),
         (schema.commitment, ("age",), "age"),
         (schema.commitment, ("y",), ""),
@@ -242,6 +241,16 @@ def test_openings_are_counted_and_refusals_are_not(store, tmp_path):
     assert store.opens("bank") == 1
     store.open(schema.commitment, ("age",))
     assert store.opens("bank") == 2
+
+
+def test_an_alignment_opens_keys_and_split_and_no_column(store, tmp_path):
+    schema = add(store, tmp_path)
+    whole, keys_only = store.open(schema.commitment, ("age",)), store.open(schema.commitment, ())
+    assert keys_only.keys == whole.keys
+    assert keys_only.table.columns == ()
+    assert keys_only.table.rows == whole.table.rows
+    assert keys_only.split.tolist() == whole.split.tolist()
+    assert keys_only.labels is None
 
 
 @pytest.mark.parametrize("after", range(9))

@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 
 import pytest
 
+from parties import catalog
 from parties.roles.plan import build_request
 from parties.roles.rehearse import LEAST_FILL, rehearse
 from parties.roles.requesting import MOCK, offers_text, rehearsal_text
@@ -33,6 +34,27 @@ def test_a_rehearsal_fills_every_line_of_the_manifest() -> None:
     document, text = rehearsal_text(request, done)
     assert text.startswith(MOCK)
     assert document["mock"] is True
+
+
+@pytest.mark.parametrize("bucket", [0, 25])
+@pytest.mark.parametrize("name", [catalog.ALIGN_SIZE, catalog.ALIGN_PAIRS])
+def test_an_alignment_is_rehearsed_without_columns_and_fills_its_manifest(name: str, bucket: int) -> None:
+    asked = plan(computation=name, parameters={"size_bucket": bucket})
+    request = build_request(asked, OFFERS, ANA, now=datetime(2026, 1, 2, tzinfo=UTC), nonce="1" * 32)
+    assert [(block.columns, block.label) for block in request.blocks] == [((), ""), ((), "")]
+    done = rehearse(request, OFFERS, lambda p: None)
+    assert all(LEAST_FILL <= share <= 1 for share in done.fill.values())
+    # of 60 mock people 30 are common in the one; in the other all 60 are, which the rules hide
+    shown = {"people": 30, "settings": {"rounded_down_to_a_multiple_of": 10}}
+    hidden = {
+        "suppressed": "complement",
+        "reason": "of one of the sets fewer than 10 people would not be common",
+    }
+    expected = {"common": shown if name == catalog.ALIGN_SIZE else hidden}
+    assert done.reports == {"active": expected, "passive": expected}
+    bytes_of_points = {r.max_bytes for r in request.manifest if r.kind == "PsiRequest"}
+    assert len(bytes_of_points) == 1
+    assert (60 if not bucket else 75) * 33 < bytes_of_points.pop() < (60 if not bucket else 75) * 33 + 120
 
 
 def test_a_rehearsal_gives_the_same_numbers_again_and_says_so_of_another_seed() -> None:
