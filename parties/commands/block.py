@@ -10,6 +10,7 @@ from parties.commands.options import JsonOption, StateOption, example, party, sh
 
 if TYPE_CHECKING:
     from parties.blocks.columns import CellRules, ColumnKind
+    from parties.blocks.csv_format import CsvFormat
 
 block = typer.Typer(
     help="Feature blocks: this party's data and its mock twin.",
@@ -17,6 +18,36 @@ block = typer.Typer(
     no_args_is_help=True,
 )
 Columns = list[str] | None
+KeyOption = Annotated[
+    str,
+    typer.Option(
+        help="Column that identifies people; always read as text. Several with commas between, for a rule of several "
+        "parts."
+    ),
+]
+KeyRuleOption = Annotated[
+    str,
+    typer.Option(
+        help="How keys are compared: text, text:trim, digits:WIDTH, code, name, email, email:gmail, phone:REGION, "
+        "date, date:DD.MM.YYYY; for several columns joined by +, as in name+name+date. See docs/keys.md."
+    ),
+]
+KeyMissingOption = Annotated[
+    Columns, typer.Option(help="A further text that means 'no key', such as 999; may be repeated; published.")
+]
+KeyPresentOption = Annotated[
+    Columns,
+    typer.Option(
+        help="A text that usually means 'no key' and is one here, such as the name Na; may be repeated."
+    ),
+]
+DuplicatesOption = Annotated[
+    str,
+    typer.Option(
+        help="Rows that share a key: refuse the file, keep the first, or drop them all.",
+        click_type=Choice(["error", "first", "drop"]),
+    ),
+]
 DelimiterOption = Annotated[
     str, typer.Option(help="Delimiter of a CSV file; found out by the key columns unless given.")
 ]
@@ -40,42 +71,16 @@ def register(app: typer.Typer) -> None:
 def block_add(
     file: Annotated[Path, typer.Argument(help="CSV or parquet file.")],
     name: Annotated[str, typer.Option(help="Name of the block.")],
-    key: Annotated[
-        str,
-        typer.Option(
-            help="Column that identifies people; always read as text. Several with commas between, for a rule of "
-            "several parts."
-        ),
-    ],
+    key: KeyOption,
     state: StateOption,
     label: Annotated[str, typer.Option(help="Label column (the active party's).")] = "",
     split: Annotated[
         str, typer.Option(help="Column with train, validation or test; without it all rows train.")
     ] = "",
-    key_rule: Annotated[
-        str,
-        typer.Option(
-            help="How keys are compared: text, text:trim, digits:WIDTH, code, name, email, email:gmail, phone:REGION, "
-            "date, date:DD.MM.YYYY; for several columns joined by +, as in name+name+date."
-        ),
-    ] = "text",
-    key_missing: Annotated[
-        Columns,
-        typer.Option(help="A further text that means 'no key', such as 999; may be repeated; published."),
-    ] = None,
-    key_present: Annotated[
-        Columns,
-        typer.Option(
-            help="A text that usually means 'no key' and is one here, such as the name Na; may be repeated."
-        ),
-    ] = None,
-    duplicates: Annotated[
-        str,
-        typer.Option(
-            help="Rows that share a key: refuse the file, keep the first, or drop them all.",
-            click_type=Choice(["error", "first", "drop"]),
-        ),
-    ] = "error",
+    key_rule: KeyRuleOption = "text",
+    key_missing: KeyMissingOption = None,
+    key_present: KeyPresentOption = None,
+    duplicates: DuplicatesOption = "error",
     allow_unusable: Annotated[
         bool,
         typer.Option(
@@ -114,7 +119,6 @@ def block_add(
 ) -> None:
     """Read a file, check it, make its mock twin and store it as a feature block."""
     from parties.blocks.block import BlockSpec
-    from parties.blocks.csv_format import CsvFormat
     from parties.blocks.keys.reading import Duplicates
     from parties.blocks.missing import key_tokens
     from parties.roles.owner import add_block
@@ -131,9 +135,48 @@ def block_add(
         kinds=_kinds(numeric=numeric or [], categorical=categorical or [], date=date or []),
         ignore=tuple(ignore or ()),
         cells=_cells(missing or [], decimal, infinite, date_order),
-        csv=CsvFormat(delimiter={r"\t": "\t"}.get(delimiter, delimiter), encoding=encoding),
+        csv=_csv(delimiter, encoding),
     )
     typer.echo(add_block(party(state), file, spec, mock=mock, replace=replace, dry_run=dry_run))
+
+
+@block.command(
+    "check",
+    epilog=example(
+        "fedaccord block check shop.csv --key surname,birth_date,postcode --key-rule name+date:DD.MM.YYYY+code"
+    ),
+)
+def block_check(
+    file: Annotated[Path, typer.Argument(help="CSV or parquet file.")],
+    key: KeyOption,
+    key_rule: KeyRuleOption = "text",
+    key_missing: KeyMissingOption = None,
+    key_present: KeyPresentOption = None,
+    duplicates: DuplicatesOption = "error",
+    delimiter: DelimiterOption = "",
+    encoding: EncodingOption = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Tell what exact matching by these keys would lose, in counts; nothing is stored and no key is shown.
+
+    The last tables tell how many keys would become equal to another one with another rule, or without a column: keys of
+    one person written in two ways, or of two people whom the key then no longer tells apart.
+    """
+    from parties.blocks.block import BlockSpec
+    from parties.blocks.keys.reading import Duplicates
+    from parties.blocks.missing import key_tokens
+    from parties.roles.checking import check_file
+
+    spec = BlockSpec(
+        name="check",
+        subject_key=key,
+        key_rule=key_rule,
+        key_missing=key_tokens(key_missing or (), key_present or ()),
+        duplicates=Duplicates(duplicates),
+        csv=_csv(delimiter, encoding),
+    )
+    document, text = check_file(file, spec)
+    show(document, as_json, text)
 
 
 @block.command("show", epilog=example("fedaccord block show customers --state bank"))
@@ -147,6 +190,13 @@ def block_show(
 
     document, text = describe_blocks(party(state), name)
     show(document, as_json, text)
+
+
+def _csv(delimiter: str, encoding: str) -> "CsvFormat":
+    """How the CSV file is written, as far as it was said."""
+    from parties.blocks.csv_format import CsvFormat
+
+    return CsvFormat(delimiter={r"\t": "\t"}.get(delimiter, delimiter), encoding=encoding)
 
 
 def _kinds(**named: list[str]) -> "dict[str, ColumnKind]":

@@ -55,8 +55,13 @@ def lower_without_accents(text: str) -> str:
 
     Marks of other scripts stay: there they make other letters. "Ångström" -> "angstrom", "が" -> "が".
     """
-    lowered = _without_marks(text).casefold().translate(_UNDECOMPOSED)
-    return unicodedata.normalize("NFKC", _without_marks(lowered))
+    return without_marks(without_marks(text).casefold().translate(_UNDECOMPOSED))
+
+
+def without_marks(text: str) -> str:
+    """The text without those marks and in compatibility forms, composed again (NFKC)."""
+    apart = unicodedata.normalize("NFKD", text)
+    return unicodedata.normalize("NFKC", "".join(c for c in apart if not "\u0300" <= c <= "\u036f"))
 
 
 def only_letters_and_digits(text: str) -> str:
@@ -72,7 +77,3 @@ def ascii_letters_and_digits(cells: pa.LargeStringArray) -> pa.LargeStringArray:
 def with_text(cells: pa.ChunkedArray) -> pa.ChunkedArray:
     """The cells, null where nothing is left."""
     return only_where(pc.greater(pc.binary_length(cells), 0), cells)
-
-
-def _without_marks(text: str) -> str:
-    return "".join(c for c in unicodedata.normalize("NFKD", text) if not "\u0300" <= c <= "\u036f")

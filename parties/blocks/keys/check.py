@@ -1,0 +1,211 @@
+"""How good the keys of a file are for exact matching, seen from the owner's own side; counts only.
+
+Exact matching loses a person when the two parties write the key differently. One party alone can't know what the other
+writes, but it sees its own defects: rows without a usable key, repeated keys, cells written unlike most of their
+column, and keys that would be equal to another one under a stricter rule or without one of the key columns.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from parties.blocks.keys.exact import CodeRule, TextRule
+from parties.blocks.keys.folding import flat, folded, without_marks
+from parties.blocks.keys.form import KeyFormat
+from parties.blocks.keys.reading import Duplicates, KeyPolicy, KeyReport, given_cells, read_keys
+from parties.blocks.keys.recipe import KeyRecipe, joined, parse_recipe
+from parties.blocks.keys.rule import KeyRule, identifier
+
+TRIED = ("text:trim", "code", "name", "email", "email:gmail,outlook", "date")
+"""Rules that are tried in place of each column's own, beside digits of the width that the column needs."""
+LEAST_FITTING = 0.5
+"""Of a column's cells: a rule that fits fewer isn't offered for it."""
+ODD_SHARE = 0.5
+"""A way of writing that fewer of the rows have counts as unlike most of them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Way:
+    """A way of writing that the rule tells apart: how many usable rows have it, and how many keys would become equal to
+    another one without it."""
+
+    name: str
+    rows: int
+    merged: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Alternative:
+    """Another rule for a column: rows with a usable key, rows whose cell isn't as the rule writes it, and how many
+    keys of now would become equal to another one."""
+
+    column: str
+    rule: str
+    usable: int
+    rewritten: int
+    merged: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Without:
+    """The key without one of its columns: rows with a usable key, and how many keys of now would become equal."""
+
+    column: str
+    usable: int
+    merged: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyCheck:
+    """All that is told of a file's keys. `odd` usable rows are written unlike most; `report` keeps the first of rows
+    that share a key, whatever the policy."""
+
+    report: KeyReport
+    forms: tuple[KeyFormat, ...]
+    odd: int
+    ways: tuple[Way, ...]
+    alternatives: tuple[Alternative, ...]
+    without: tuple[Without, ...]
+
+    def left_out(self, policy: Duplicates) -> int:
+        """Rows that the duplicates policy leaves out; for ERROR those that stand in the way."""
+        first = self.report.duplicate_rows_left_out
+        return first if policy is Duplicates.FIRST else first + self.report.duplicated_keys
+
+
+def check_keys(
+    columns: Mapping[str, pa.ChunkedArray], recipe: KeyRecipe, missing: tuple[str, ...]
+) -> KeyCheck:
+    """The check of the key columns, in the order of the recipe's parts. Raises SubjectKeyError as `read_keys` does, but
+    not for duplicates."""
+    policy = KeyPolicy(duplicates=Duplicates.FIRST, missing=missing)
+    keys = read_keys(columns, recipe, policy)
+    given = [flat(cells) for cells in given_cells(columns, recipe, policy)]
+    parts = [flat(part) for part in recipe.parts_of([pa.chunked_array([cells]) for cells in given])]
+    ways, odd = _ways(recipe, parts)
+    return KeyCheck(
+        report=keys.report,
+        forms=keys.forms,
+        odd=odd,
+        ways=ways,
+        alternatives=tuple(_alternatives(tuple(columns), recipe, given, parts)),
+        without=tuple(_without(tuple(columns), parts)),
+    )
+
+
+def _ways(recipe: KeyRecipe, parts: Sequence[pa.LargeStringArray]) -> tuple[tuple[Way, ...], int]:
+    """The ways of writing that occur and that the part's rule tells apart, all of them together, and how many rows are
+    odd."""
+    usable = _usable(parts)
+    found: list[Way] = []
+    odd = np.zeros(len(usable), bool)
+    every = list(parts)
+    for name, fold in _WAYS.items():
+        told = [name in _told_apart(rule) for rule in recipe.parts]
+        if not any(told):
+            continue
+        plain = [fold(part) if apart else part for part, apart in zip(parts, told, strict=True)]
+        every = [fold(part) if apart else part for part, apart in zip(every, told, strict=True)]
+        rows = usable & _differ(parts, plain)
+        if rows.any():
+            found.append(Way(name=name, rows=int(rows.sum()), merged=_merged(parts, plain)))
+        if rows.sum() < ODD_SHARE * usable.sum():
+            odd |= rows
+    if len(found) > 1:
+        rows = usable & _differ(parts, every)
+        found.append(Way(name="any of these", rows=int(rows.sum()), merged=_merged(parts, every)))
+    return tuple(found), int(odd.sum())
+
+
+def _told_apart(rule: KeyRule) -> Sequence[str]:
+    """The ways of writing that the rule leaves as they are and that may be defects."""
+    if isinstance(rule, TextRule):
+        return tuple(_WAYS)
+    return ("zeros in front",) if isinstance(rule, CodeRule) else ()
+
+
+def _alternatives(
+    columns: Sequence[str],
+    recipe: KeyRecipe,
+    given: Sequence[pa.LargeStringArray],
+    parts: Sequence[pa.LargeStringArray],
+) -> Iterator[Alternative]:
+    """Each column under each other rule that fits and would change something, the other columns as they are."""
+    for place, (column, cells) in enumerate(zip(columns, given, strict=True)):
+        present = len(cells) - cells.null_count
+        for rule in _tried(cells):
+            if rule == recipe.parts[place]:
+                continue
+            made = flat(rule.normalise(pa.chunked_array([cells])))
+            if len(made) - made.null_count < max(1, LEAST_FITTING * present):
+                continue
+            others = [*parts[:place], made, *parts[place + 1 :]]
+            usable = _usable(others)
+            rewritten = int((usable & _differ([cells], [made])).sum())
+            if rewritten or usable.sum() != _usable(parts).sum():
+                yield Alternative(
+                    column=column,
+                    rule=identifier(rule),
+                    usable=int(usable.sum()),
+                    rewritten=rewritten,
+                    merged=_merged(parts, others),
+                )
+
+
+def _tried(cells: pa.LargeStringArray) -> Iterator[KeyRule]:
+    numbers = cells.filter(pc.fill_null(pc.match_substring_regex(cells, "^[0-9]+$"), False))
+    width = pc.max(pc.utf8_length(pc.utf8_ltrim(numbers, "0"))).as_py() or 0
+    for text in (*TRIED, *([f"digits:{width}"] if 1 <= width <= 64 else [])):
+        yield parse_recipe(text).parts[0]
+
+
+def _without(columns: Sequence[str], parts: Sequence[pa.LargeStringArray]) -> Iterator[Without]:
+    for place, column in enumerate(columns):
+        others = [*parts[:place], *parts[place + 1 :]]
+        if others:
+            yield Without(column=column, usable=int(_usable(others).sum()), merged=_merged(parts, others))
+
+
+def _merged(parts: Sequence[pa.LargeStringArray], others: Sequence[pa.LargeStringArray]) -> int:
+    """How many different keys fewer there are with other parts, among the rows that have both."""
+    both = pa.array(_usable(parts) & _usable(others))
+    return _distinct(parts, both) - _distinct(others, both)
+
+
+def _distinct(parts: Sequence[pa.LargeStringArray], rows: pa.BooleanArray) -> int:
+    whole = joined([pa.chunked_array([part.filter(rows)]) for part in parts])
+    return int(pc.count_distinct(whole, mode="only_valid").as_py())
+
+
+def _usable(parts: Sequence[pa.LargeStringArray]) -> NDArray[np.bool_]:
+    return np.asarray(np.logical_and.reduce([np.asarray(part.is_valid()) for part in parts]), dtype=np.bool_)
+
+
+def _differ(parts: Sequence[pa.LargeStringArray], others: Sequence[pa.LargeStringArray]) -> NDArray[np.bool_]:
+    """Rows in which any part differs; a null never does."""
+    differ = [
+        np.asarray(pc.fill_null(pc.not_equal(one, other), False))
+        for one, other in zip(parts, others, strict=True)
+        if one is not other
+    ]
+    return (
+        np.asarray(np.logical_or.reduce(differ), dtype=np.bool_) if differ else np.zeros(len(parts[0]), bool)
+    )
+
+
+def _dropped(pattern: str) -> Callable[[pa.LargeStringArray], pa.LargeStringArray]:
+    return lambda cells: pc.replace_substring_regex(cells, pattern=pattern, replacement="")
+
+
+_WAYS: Mapping[str, Callable[[pa.LargeStringArray], pa.LargeStringArray]] = {
+    "blanks": _dropped(r"[\s\pZ]"),
+    "letter case": lambda cells: flat(folded(pa.chunked_array([cells]), pc.utf8_lower, str.casefold)),
+    "accents": lambda cells: flat(folded(pa.chunked_array([cells]), lambda plain: plain, without_marks)),
+    "punctuation": _dropped(r"[^\s\pZ\pL\pM\pN]"),
+    "zeros in front": lambda cells: pc.replace_substring_regex(cells, pattern="^0+(.)", replacement=r"\1"),
+}
+"""Ways of writing, each as what makes a column of cells equal in it."""
