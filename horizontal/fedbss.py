@@ -18,20 +18,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from enum import StrEnum
 
 import torch
 from torch import Tensor
 
+from horizontal.config import Gate
 from horizontal.local import Admission, cross_entropy
 from protocols.errors import ConfigError
-
-
-class Gate(StrEnum):
-    """How the share of admitted red rows grows over the local epochs: (1 - cos(pi e/E))/2, or e/E (an ablation)."""
-
-    COSINE = "cosine"
-    LINEAR = "linear"
 
 
 def alpha(epoch: int, epochs: int, gate: Gate = Gate.COSINE) -> float:

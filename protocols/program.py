@@ -15,7 +15,7 @@ There are no retries inside a program: a run that ends early resumes from a chec
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Container, Generator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TypeAlias, TypeVar, TypeVarTuple, cast
@@ -23,7 +23,7 @@ from typing import TypeAlias, TypeVar, TypeVarTuple, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from protocols.errors import DeadlockError, ProtocolError
+from protocols.errors import DeadlockError, PeerLost, ProtocolError
 from protocols.wire import Message
 
 M = TypeVar("M", bound=Message)
@@ -117,47 +117,72 @@ def compute(function: Callable[[*Arguments], R], *arguments: *Arguments) -> Gene
     return cast(R, result)
 
 
+ComputeAll: TypeAlias = Callable[[Sequence[Compute]], Sequence[object]]
+"""Runs several Computes, which don't depend on each other, and gives each one's result or its exception, in order."""
+Keep: TypeAlias = Callable[[str, Checkpoint], None]
+"""Stores the checkpoint of a role."""
+
+
 def simulate(
-    programs: Mapping[str, Program[object]], *, observe: Callable[[str, str, Message], None] | None = None
+    programs: Mapping[str, Program[object]],
+    *,
+    observe: Callable[[str, str, Message], None] | None = None,
+    compute_all: ComputeAll | None = None,
+    keep: Keep | None = None,
+    may_fail: Container[str] = (),
 ) -> dict[str, object]:
-    """The results of all programs by role. One thread, a fixed order of events; checkpoints are dropped.
+    """The results of all programs by role. One thread, a fixed order of events; checkpoints go to `keep`, if given.
 
     Each program runs until it has to wait; then the next one that can go on does. Messages are passed by
     reference, which is safe since nobody can change them. `observe(sender, to, message)` sees each message
-    when it is sent.
+    when it is sent. With `compute_all` a program waits at each Compute too, and when nobody can go on all of
+    them are run in one call, which may do the work of many as one.
 
     Raises DeadlockError saying who waits for what from whom; ProtocolError for a message of another kind than
     its receiver waits for, to or from a role that takes no part, or that nobody received; and what the
-    programs raise. All programs are closed in any case.
+    programs raise. An error of a role in `may_fail` ends this program only, as if its machine had gone: it is
+    its result, and whoever waits for it or sends to it from then on gets PeerLost, as over a link. All
+    programs are closed in any case.
     """
     with ExitStack() as stack:
         for program in programs.values():
             stack.callback(program.close)
-        return _Simulation(programs, observe).run()
+        return _Simulation(programs, observe, compute_all, keep, may_fail).run()
 
 
 class _Simulation:
     """The state of one `simulate`: who can go on, who waits for what, and what is on its way."""
 
     def __init__(
-        self, programs: Mapping[str, Program[object]], observe: Callable[[str, str, Message], None] | None
+        self,
+        programs: Mapping[str, Program[object]],
+        observe: Callable[[str, str, Message], None] | None,
+        compute_all: ComputeAll | None,
+        keep: Keep | None,
+        may_fail: Container[str],
     ) -> None:
         self.programs = programs
-        self.observe = observe
+        self.observe, self.compute_all, self.keep, self.may_fail = observe, compute_all, keep, may_fail
         self.ready = deque(programs)
         self.waiting: dict[str, Receive] = {}
+        self.computing: dict[str, Compute] = {}  # until all others wait
+        self.computed: dict[str, object] = {}
         self.queues: dict[tuple[str, str], deque[Message]] = {}  # (sender, receiver)
         self.results: dict[str, object] = {}
+        self.lost: set[str] = set()
 
     def run(self) -> dict[str, object]:
-        while self.ready:
-            self.advance(self.ready.popleft())
+        while self.ready or self.computing:
+            if self.ready:
+                self.advance(self.ready.popleft())
+            else:
+                self.compute_waiting()
         if self.waiting:
             raise DeadlockError(
                 "; ".join(self.wait_text(role) for role in self.programs if role in self.waiting)
             )
         for (sender, receiver), queue in self.queues.items():
-            if queue:
+            if queue and receiver not in self.lost:
                 kind = type(queue[0]).__name__
                 raise ProtocolError(f"{receiver} ended without receiving {kind} from {sender}")
         return {role: self.results[role] for role in self.programs}
@@ -169,24 +194,41 @@ class _Simulation:
 
     def advance(self, role: str) -> None:
         """Run one program until it waits or ends."""
-        effect = self.resume(role, self.take(role, self.waiting.pop(role)) if role in self.waiting else None)
+        effect = self.go_on(role)
         while role not in self.results:
             match effect:
                 case Send(to, message):
-                    self.deliver(role, to, message)
-                    effect = self.resume(role)
+                    effect = self.deliver(role, to, message)
                 case Receive(sender, _):
                     self.check_role(role, sender)
-                    if not self.queues.get((sender, role)):
+                    if not self.queues.get((sender, role)) and sender not in self.lost:
                         self.waiting[role] = effect
                         return
-                    effect = self.resume(role, self.take(role, effect))
+                    effect = self.take(role, effect)
+                case Compute() if self.compute_all is not None:
+                    self.computing[role] = effect
+                    return
                 case Compute(function, arguments):
                     effect = self.compute(role, function, arguments)
                 case Checkpoint():
+                    if self.keep is not None:
+                        self.keep(role, effect)
                     effect = self.resume(role)
                 case _:
                     raise ProtocolError(f"{role} yielded {type(effect).__name__}, which is not an effect")
+
+    def go_on(self, role: str) -> Effect | None:
+        """The next effect of a program that can go on: it starts, or what it waited for is there."""
+        if role in self.waiting:
+            return self.take(role, self.waiting.pop(role))
+        if role in self.computed:
+            result = self.computed.pop(role)
+            return (
+                self.resume(role, error=result)
+                if isinstance(result, Exception)
+                else self.resume(role, result)
+            )
+        return self.resume(role)
 
     def resume(self, role: str, value: object = None, error: Exception | None = None) -> Effect | None:
         """The next effect of a program; None, and its result is kept, if it has ended."""
@@ -195,7 +237,14 @@ class _Simulation:
             return program.send(value) if error is None else program.throw(error)
         except StopIteration as end:
             self.results[role] = end.value
-            return None
+        except Exception as failure:
+            if role not in self.may_fail:
+                raise
+            self.results[role] = failure
+            self.lost.add(role)
+            waits = (other for other, receive in self.waiting.items() if receive.sender == role)
+            self.ready.extend(other for other in waits if not self.queues.get((role, other)))
+        return None
 
     def compute(
         self, role: str, function: Callable[..., object], arguments: tuple[object, ...]
@@ -206,23 +255,38 @@ class _Simulation:
             return self.resume(role, error=error)
         return self.resume(role, result)
 
-    def take(self, role: str, effect: Receive) -> Message:
-        message = self.queues[effect.sender, role].popleft()
+    def compute_waiting(self) -> None:
+        """Run what all programs wait for to be computed."""
+        assert self.compute_all is not None
+        effects, self.computing = self.computing, {}
+        results = self.compute_all(tuple(effects.values()))
+        self.computed.update(zip(effects, results, strict=True))
+        self.ready.extend(effects)
+
+    def take(self, role: str, effect: Receive) -> Effect | None:
+        """Hands a program the message that it waits for, or that its sender is lost."""
+        queue = self.queues.get((effect.sender, role))
+        if not queue:
+            return self.resume(role, error=PeerLost(f"{effect.sender} has failed"))
+        message = queue.popleft()
         if type(message) is not effect.kind:
             came = type(message).__name__
             raise ProtocolError(f"{role} expected {effect.kind.__name__} from {effect.sender}, came {came}")
-        return message
+        return self.resume(role, message)
 
-    def deliver(self, role: str, to: str, message: Message) -> None:
+    def deliver(self, role: str, to: str, message: Message) -> Effect | None:
         self.check_role(role, to)
         if not isinstance(message, Message):
             raise ProtocolError(f"{role} sends {type(message).__name__} to {to}, which is not a message")
+        if to in self.lost:
+            return self.resume(role, error=PeerLost(f"{to} has failed"))
         if self.observe is not None:
             self.observe(role, to, message)
         queue = self.queues.setdefault((role, to), deque())
         queue.append(message)
         if len(queue) == 1 and to in self.waiting and self.waiting[to].sender == role:
             self.ready.append(to)
+        return self.resume(role)
 
     def check_role(self, role: str, peer: str) -> None:
         if peer == role or peer not in self.programs:

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from horizontal.fedbss import Curriculum, Gate, Stage, alpha, curriculum, cut, round_half_up, uncertainty
+from horizontal.config import Gate
+from horizontal.fedbss import Curriculum, Stage, alpha, curriculum, cut, round_half_up, uncertainty
 from horizontal.local import Examples, cross_entropy, plan, train
 from protocols.errors import ConfigError
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from protocols.errors import DeadlockError, ProtocolError
+from protocols.errors import DeadlockError, PeerLost, ProtocolError
 from protocols.program import (
     Checkpoint,
     Compute,
@@ -254,6 +254,119 @@ def test_a_computation_that_is_interrupted_is_not_an_error_of_the_program():
 
     with pytest.raises(KeyboardInterrupt):
         simulate({"only": stubborn()})
+
+
+def both(role: str, other: str, steps: int) -> Program[list[int]]:
+    """Squares numbers in step with another role, to whom it sends each one."""
+    seen = []
+    for step in range(steps):
+        squared = yield from compute(lambda x: x * x, step)
+        yield Send(other, Gradients(squared))
+        seen.append((yield from receive(other, Gradients)).step)
+    return seen
+
+
+def test_all_that_waits_to_be_computed_is_computed_in_one_call():
+    calls: list[int] = []
+
+    def compute_all(effects):
+        calls.append(len(effects))
+        return [effect.function(*effect.arguments) for effect in effects]
+
+    def run(**more):
+        return simulate({"a": both("a", "b", 3), "b": both("b", "a", 3)}, **more)
+
+    assert run(compute_all=compute_all) == run() == {"a": [0, 1, 4], "b": [0, 1, 4]}
+    assert calls == [2, 2, 2]
+
+
+def test_of_what_is_computed_together_each_program_gets_its_own_error():
+    def careful(x: int) -> Program[str]:
+        try:
+            return str((yield from compute(lambda: 6 // x)))
+        except ZeroDivisionError:
+            return "caught"
+
+    def compute_all(effects):
+        return [ZeroDivisionError() if index == 1 else "fine" for index in range(len(effects))]
+
+    roles = {str(x): careful(x) for x in range(3)}
+    assert simulate(roles, compute_all=compute_all) == {"0": "fine", "1": "caught", "2": "fine"}
+
+
+def test_checkpoints_are_kept_with_their_role():
+    kept: list[tuple[str, int, list[float]]] = []
+    simulate(
+        {"active": active(2), "passive": passive(2)},
+        keep=lambda role, checkpoint: kept.append(
+            (role, checkpoint.step, checkpoint.state["values"].tolist())
+        ),
+    )
+    assert kept == [("active", 0, [0.0, 0.0]), ("active", 1, [1.0, 1.0])]
+
+
+# A role that may fail
+
+
+def fails_after(steps: int) -> Program[None]:
+    for step in range(steps):
+        yield Send("active", views(step))
+        yield from receive("active", Gradients)
+    raise ValueError("gone")
+
+
+@pytest.mark.parametrize("order", [("active", "passive"), ("passive", "active")])
+def test_who_waits_for_a_role_that_has_failed_gets_peer_lost(order):
+    def outlives() -> Program[tuple[list[int], str]]:
+        seen = []
+        try:
+            while True:
+                seen.append((yield from receive("passive", Views)).step)
+                yield Send("passive", Gradients(0))
+        except PeerLost as lost:
+            return seen, str(lost)
+
+    programs = {"active": outlives(), "passive": fails_after(2)}
+    results = simulate({role: programs[role] for role in order}, may_fail={"passive"})
+    assert results["active"] == ([0, 1], "passive has failed")
+    assert isinstance(results["passive"], ValueError)
+
+
+def test_what_it_sent_before_is_still_received_and_who_sends_to_it_gets_peer_lost():
+    def last_words() -> Program[None]:
+        yield Send("active", views(7))
+        raise ValueError("gone")
+
+    def outlives() -> Program[list[object]]:
+        seen: list[object] = [(yield from receive("passive", Views)).step]
+        for effect in (Send("passive", Gradients(0)), Receive("passive", Views)):
+            try:
+                yield effect
+            except PeerLost:
+                seen.append(type(effect).__name__)
+        return seen
+
+    assert simulate({"passive": last_words(), "active": outlives()}, may_fail={"passive"})["active"] == [
+        7,
+        "Send",
+        "Receive",
+    ]
+
+
+def test_a_message_on_its_way_to_it_is_no_fault_of_the_others():
+    def sends() -> Program[str]:
+        yield Send("passive", Gradients(0))
+        return "done"
+
+    results = simulate({"active": sends(), "passive": fails_after(0)}, may_fail={"passive"})
+    assert results["active"] == "done"
+
+
+def test_a_role_that_may_not_fail_ends_the_run_as_ever():
+    with pytest.raises(ValueError, match="gone"):
+        simulate({"active": active(5), "passive": fails_after(1)}, may_fail={"active"})
+    with pytest.raises(PeerLost):  # nor does one that doesn't expect the loss
+        simulate({"active": active(5), "passive": fails_after(1)}, may_fail={"passive"})
 
 
 # Closing
