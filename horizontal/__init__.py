@@ -2,12 +2,18 @@
 
 Public names load on first use, so that `import horizontal` costs no torch.
 
-local      the one local training loop, for any torch model and optimizer
-weights    models as named arrays
-average    means of the clients' weights, and the checks that each contribution has to pass
-messages   what aggregator and clients send each other
-rounds     the two programs of a run, whatever the algorithm
-fedavg     federated averaging: settings and wiring
+Methods, each as its paper has it:
+fedavg fedprox scaffold fedbss fedoui fedalign fednova flash robust_loss robust_means
+
+What they share:
+local           the one local training loop, for any torch model and optimizer
+average         contributions of clients, the checks that each has to pass, weighted means
+drift           how far and in which direction a client moved the model
+rounds, client  the two programs of a run, whatever the method; peers: clients that fail
+choices         the parts of a method and what doesn't combine; compatibility prints the table
+config          the settings of a run; methods: the settings of each method by name
+rules, work     a configured method at the aggregator and at a client; programs: both as programs
+simulation      any combination on any number of clients in one thread; together: many trainings as one
 """
 
 from __future__ import annotations
@@ -15,21 +21,27 @@ from __future__ import annotations
 from importlib import import_module
 
 _HOME = {
+    "ClientData": "client_data",
+    "ClientWork": "work",
     "Contribution": "average",
     "NoExamplesError": "average",
     "UpdateError": "average",
-    "size_weighted_mean": "average",
-    "uniform_mean": "average",
     "Examples": "local",
     "Training": "local",
-    "plan": "local",
     "train": "local",
     "Broadcast": "messages",
     "Update": "messages",
+    "HorizontalConfig": "config",
+    "METHODS": "methods",
+    "method": "methods",
+    "metrics": "evaluation",
+    "Research": "simulation",
     "RoundError": "rounds",
-    "FedAvgConfig": "fedavg",
-    "Simulation": "fedavg",
-    "Weighting": "fedavg",
+    "Simulation": "simulation",
+    "aggregator_program": "programs",
+    "client_program": "programs",
+    "simulate": "simulation",
+    "table": "compatibility",
 }
 
 __all__ = sorted(_HOME)

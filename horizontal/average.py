@@ -23,6 +23,16 @@ Arrays: TypeAlias = Mapping[str, Array]
 """Named arrays: a model, alone or with what else an algorithm sends."""
 
 
+def named(part: str, arrays: Arrays) -> dict[str, Array]:
+    """The arrays under names that begin with `part` and a dot."""
+    return {f"{part}.{name}": value for name, value in arrays.items()}
+
+
+def unnamed(part: str, arrays: Arrays) -> dict[str, Array]:
+    """Those arrays whose names begin with `part` and a dot, under the rest of their names."""
+    return {n.removeprefix(f"{part}."): value for n, value in arrays.items() if n.startswith(f"{part}.")}
+
+
 class UpdateError(FedaccordError):
     """A client's contribution cannot be used; the text names the client."""
 
@@ -57,29 +67,20 @@ def check_layout(arrays: Arrays, like: Arrays, who: str) -> None:
             raise UpdateError(f"{who}: {name!r}: expected {expected.dtype}, came {came.dtype}")
 
 
-def check_contribution(contribution: Contribution, like: Arrays) -> None:
-    """UpdateError naming the client for a count below 0 or none at all, another layout, NaN or infinity."""
+def check_contribution(contribution: Contribution, like: Arrays, extras: Arrays | None = None) -> None:
+    """UpdateError naming the client for a count below 0 or none at all, another layout, NaN or infinity.
+
+    `like` is the layout of the model, `extras` (if given) of what goes with it.
+    """
     who, examples = contribution.client, contribution.examples
     if not math.isfinite(examples) or examples < 0 or examples != int(examples):
         raise UpdateError(f"{who}: expected a number of examples, 0 or more, came {examples!r}")
-    check_layout(contribution.arrays, like, who)
-    for name, value in contribution.arrays.items():
-        if np.issubdtype(value.dtype, np.inexact) and not np.isfinite(value).all():
-            raise UpdateError(f"{who}: {name!r}: some values are not finite")
-
-
-def size_weighted_mean(contributions: Sequence[Contribution]) -> dict[str, Array]:
-    """`w = sum_k (n_k / n) w_k` (McMahan et al., arXiv 1602.05629, algorithm 1).
-
-    Raises UpdateError as `check_contribution`, with the first contribution's layout as the expected one, and
-    NoExamplesError if all sizes are 0.
-    """
-    return weighted_mean(contributions, [contribution.examples for contribution in contributions])
-
-
-def uniform_mean(contributions: Sequence[Contribution]) -> dict[str, Array]:
-    """The mean in which all clients that have examples weigh the same; raises as `size_weighted_mean`."""
-    return weighted_mean(contributions, [int(contribution.examples > 0) for contribution in contributions])
+    parts = [(contribution.arrays, like)] + ([] if extras is None else [(contribution.extras, extras)])
+    for arrays, layout in parts:
+        check_layout(arrays, layout, who)
+        for name, value in arrays.items():
+            if np.issubdtype(value.dtype, np.inexact) and not np.isfinite(value).all():
+                raise UpdateError(f"{who}: {name!r}: some values are not finite")
 
 
 def weighted_mean(contributions: Sequence[Contribution], weights: Sequence[float]) -> dict[str, Array]:

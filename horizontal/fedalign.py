@@ -11,8 +11,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from horizontal.average import Arrays, Contribution, size_weighted_mean
+from horizontal.average import Arrays, Contribution
 from horizontal.drift import cosine, difference
+from horizontal.fedavg import size_weighted_mean
 
 
 def agreement(

@@ -19,9 +19,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from horizontal.average import Array, Arrays
 from horizontal.config import Gate
 from horizontal.local import Admission, cross_entropy
 from protocols.errors import ConfigError
@@ -98,7 +100,7 @@ def curriculum(outputs: Tensor, labels: Tensor) -> Curriculum:
     return Curriculum(order=order, losses=losses[order], uncertainties=by_rank, green=cut(by_rank))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Stage:
     """What a client remembers between its rounds: its rows then, and until which round it warms up again."""
 
@@ -112,6 +114,15 @@ class Stage:
         """
         grew = 0 < self.rows < rows
         return Stage(rows=rows, warm_until=number + rewarm_rounds - 1 if grew else self.warm_until)
+
+    def pack(self) -> dict[str, Array]:
+        """The stage as named arrays."""
+        return {"fedbss": np.array([self.rows, self.warm_until])}
+
+    @classmethod
+    def unpack(cls, memory: Arrays) -> Stage:
+        """The stage in these arrays; the first one if there is none."""
+        return cls() if "fedbss" not in memory else cls(*map(int, memory["fedbss"].tolist()))
 
     def warm(self, number: int, warmup_rounds: int) -> bool:
         """Whether round `number` is ordinary training."""

@@ -16,7 +16,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from horizontal.average import Array, Arrays, Contribution, UpdateError, size_weighted_mean, weighted_mean
+from horizontal.average import Array, Arrays, Contribution, UpdateError, weighted_mean
+from horizontal.fedavg import size_weighted_mean
 
 STEPS = "steps"
 """The name of the number of local steps among a client's extras: int64 without dimensions."""

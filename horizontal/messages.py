@@ -1,67 +1,104 @@
 """The messages of a horizontal run, in the order of a round. numpy only.
 
-Both carry named arrays in the packed form of `protocols.wire`: a model of any architecture, and next to it, under
-names of their own, what an algorithm needs besides (such as control variates). Which names, dtypes and shapes there
-have to be is the receiver's to check, against its own model.
+Both carry named arrays in the packed form of `protocols.wire`: a model of any architecture and, apart from it, what a
+method sends besides (control variates, an indicator). Which names, dtypes and shapes there have to be is the
+receiver's to check, against its own model.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 
 from horizontal.average import Array, Arrays
 from protocols.errors import WireError
 from protocols.wire import Message, pack_arrays, unpack_arrays
 
+AGGREGATOR = "aggregator"
+"""The aggregator's role."""
+
+
+class Task(StrEnum):
+    """What a client is asked for: to train, to describe its data (FLASH), or to finish with the final model."""
+
+    TRAIN = "train"
+    DESCRIBE = "describe"
+    FINISH = "finish"
+
+
+def _check_task(kind: str, task: str) -> None:
+    if task not in tuple(Task):
+        raise WireError(f"{kind}.task: expected one of {', '.join(Task)}")
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Broadcast(Message):
-    """The global model at the start of `round` (from 1), or, with `last`, the one that the run ends with."""
+    """The global model at the start of `round` (from 1), or the final one, and what goes with it."""
 
     round: int
-    last: bool
-    packed: bytes
+    task: str
+    model: bytes
+    extras: bytes
 
     @classmethod
-    def of(cls, number: int, arrays: Arrays, *, last: bool = False) -> Broadcast:
+    def of(cls, number: int, task: Task, model: Arrays, extras: Arrays | None = None) -> Broadcast:
         """The message with these arrays. WireError for a dtype that doesn't travel."""
-        return cls(number, last, pack_arrays(arrays))
+        return cls(number, str(task), pack_arrays(model), pack_arrays(extras or {}))
+
+    def check(self) -> None:
+        """WireError for an unknown task."""
+        _check_task("Broadcast", self.task)
 
     def arrays(self) -> dict[str, Array]:
-        """The arrays, read-only. WireError if they are malformed."""
-        return unpack_arrays(self.packed)
+        """The model, read-only. WireError if it is malformed."""
+        return unpack_arrays(self.model)
+
+    def extra_arrays(self) -> dict[str, Array]:
+        """What goes with it, read-only. WireError if it is malformed."""
+        return unpack_arrays(self.extras)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Update(Message):
-    """A client's weights after training in `round` on `examples` rows; or no arrays and why: `failure`, a code.
+    """A client's answer in `round`: its model after training on `examples` rows, and what goes with it.
 
-    Whether the count makes sense is the aggregator's to check, so that it can say whose it was.
+    A description has no model. Or there are no arrays at all, and `failure` is a code that says why. Whether the
+    count makes sense is the aggregator's to check, so that it can say whose it was.
     """
 
     round: int
+    task: str
     examples: int
     failure: str
-    packed: bytes
+    model: bytes
+    extras: bytes
 
     @classmethod
-    def trained(cls, number: int, examples: int, arrays: Arrays) -> Update:
-        """The message of a client that has trained. WireError for a dtype that doesn't travel."""
-        return cls(number, examples, "", pack_arrays(arrays))
+    def of(
+        cls, number: int, task: Task, examples: int, model: Arrays, extras: Mapping[str, Array] | None = None
+    ) -> Update:
+        """The message with these arrays. WireError for a dtype that doesn't travel."""
+        return cls(number, str(task), examples, "", pack_arrays(model), pack_arrays(extras or {}))
 
     @classmethod
-    def failed(cls, number: int, code: str) -> Update:
-        """The message of a client that could not train; `code` is all that the aggregator learns."""
-        return cls(number, 0, code, b"")
+    def failed(cls, number: int, task: Task, code: str) -> Update:
+        """The message of a client that could not do it; `code` is all that the aggregator learns."""
+        return cls(number, str(task), 0, code, b"", b"")
 
     def check(self) -> None:
-        """WireError if it carries both arrays and a failure."""
-        if self.failure and (self.packed or self.examples):
+        """WireError for an unknown task, or if it carries both arrays and a failure."""
+        _check_task("Update", self.task)
+        if self.failure and (self.model or self.extras or self.examples):
             raise WireError("Update: a failure carries neither examples nor arrays")
 
     def arrays(self) -> dict[str, Array]:
-        """The arrays, read-only. WireError if they are malformed."""
-        return unpack_arrays(self.packed)
+        """The model, read-only. WireError if it is malformed."""
+        return unpack_arrays(self.model)
+
+    def extra_arrays(self) -> dict[str, Array]:
+        """What goes with it, read-only. WireError if it is malformed."""
+        return unpack_arrays(self.extras)
 
 
 KINDS: tuple[type[Message], ...] = (Broadcast, Update)

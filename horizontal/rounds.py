@@ -1,33 +1,37 @@
-"""The two programs of a horizontal run, whatever the algorithm: aggregator and client.
+"""A horizontal run as the aggregator sees it, whatever the method; `client` has the other side.
 
 Messages in order, for each round from 1 on:
 
-1. `Broadcast` aggregator -> each chosen client: the global model. Clients learn means of what all clients sent, from
-   which much about the others can be inferred when they are few.
-2. `Update` client -> aggregator: the client's weights after training and on how many rows; or, if the client could
-   not, a code that says why. The aggregator learns them per client: weights reveal something of the rows behind
-   them. A client that could not train is asked again in later rounds.
+0. Where the method wants it (FLASH), `Broadcast` describe aggregator -> each client, and `Update` back with a few
+   numbers about its data and how the model fits them.
+1. `Broadcast` train aggregator -> each chosen client: the global model. Clients learn means of what all clients sent,
+   from which much about the others can be inferred when they are few.
+2. `Update` client -> aggregator: the client's model after training, on how many rows, and what the method sends
+   besides; or, if the client could not, a code that says why. The aggregator learns them per client: weights reveal
+   something of the rows behind them. A client that could not train is asked again in later rounds.
 
-At the end `Broadcast` with `last` to all clients: the final model.
+At the end `Broadcast` finish to all clients: the final model.
 
-A client whose update is a failure or fails its checks takes no part in its round: nothing of an earlier round stands
-in for it. When too few remain the run stops with RoundError, which carries the last good model. An algorithm is
-three functions: whom to `Choose`, what a client's `Work` answers, and how to `Advance` from updates to the next state.
+A client whose update is a failure, fails its checks or doesn't come takes no part in its round: nothing of an earlier
+round stands in for it (`peers`). When too few remain the run stops with RoundError, which carries the last good model:
+a run that failed never says that it is done. A method is, at the aggregator, its `Rules`.
 """
 
 from __future__ import annotations
 
-import math
-import re
+import json
 from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 import numpy as np
 
-from horizontal.average import Array, Arrays, Contribution, check_contribution
-from horizontal.messages import Broadcast, Update
-from protocols.errors import ConfigError, FedaccordError, ProtocolError, Stopped, to_wire
+from horizontal.average import Array, Arrays, Contribution, named, unnamed
+from horizontal.client import Notes, silent
+from horizontal.config import HorizontalConfig
+from horizontal.messages import Broadcast, Task
+from horizontal.peers import Peers, failed_text
+from protocols.errors import ConfigError, FedaccordError, ProtocolError
 from protocols.program import (
     Checkpoint,
     Effect,
@@ -36,38 +40,58 @@ from protocols.program import (
     Outcome,
     Program,
     Progress,
-    Send,
     compute,
-    receive,
 )
-from protocols.seeds import numpy_generator
 
-AGGREGATOR = "aggregator"
-"""The aggregator's role."""
 
-Choose: TypeAlias = Callable[[int], Sequence[str]]
-"""The clients of a round, by its number from 1."""
-Work: TypeAlias = Callable[[Broadcast], Update]
-"""What a client answers. What it raises becomes a failure of this client in this round."""
-Advance: TypeAlias = Callable[[Arrays, Sequence[Contribution]], Arrays]
-"""(state, contributions of a round) -> the next state, of the same names, dtypes and shapes."""
-Validate: TypeAlias = Callable[[Arrays], float]
-"""The loss of a state on rows that the aggregator may have, such as public ones."""
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class State:
+    """What the aggregator has between rounds: the global model, what is sent along with it, what it keeps to itself."""
+
+    model: Arrays
+    shared: Arrays = field(default_factory=dict)
+    kept: Arrays = field(default_factory=dict)
+
+
+Metrics: TypeAlias = Mapping[str, float]
+"""What a model is worth, by name; `loss` among them is used for early stopping and progress."""
+Validate: TypeAlias = Callable[[Arrays], Metrics]
+"""The metrics of a model on rows that the aggregator may have, such as public ones."""
+
+
+def nobody_asks(number: int) -> bool:
+    """Rounds before which clients describe their data: none."""
+    return False
+
+
+def unchanged(state: State, contributions: Sequence[Contribution], metrics: Metrics = {}) -> State:  # noqa: B006
+    """The state as it was."""
+    return state
+
+
+def never_enough(state: State) -> str:
+    """No reason to stop."""
+    return ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Round:
-    """What happened in one round: whose updates were used, a code for each other chosen client, and the loss."""
+class Rules:
+    """What a method does at the aggregator.
 
-    number: int
-    clients: tuple[str, ...]
-    failures: Mapping[str, str]
-    loss: float | None = None
+    `choose` (round, state, clients that can be asked) -> those that train; `advance` (round, state, contributions) ->
+    the next state, and what to report of the round; `extras` the layout of what clients send beside the model. Before
+    rounds that it `asks` for, all clients describe their data in the layout `described`, and it `hears` them. It may
+    `judge` a round by its metrics, and say of a state that it is `enough`, and why.
+    """
 
-    def report(self) -> dict[str, Json]:
-        """The round as a report has it: texts only, but for the loss."""
-        loss: dict[str, Json] = {} if self.loss is None else {"loss": self.loss}
-        return {"clients": list(self.clients), "failures": dict(self.failures), **loss}
+    choose: Callable[[int, State, Sequence[str]], Sequence[str]]
+    advance: Callable[[int, State, Sequence[Contribution]], tuple[State, Notes]]
+    extras: Arrays = field(default_factory=dict)
+    asks: Callable[[int], bool] = nobody_asks
+    described: Arrays = field(default_factory=dict)
+    hear: Callable[[State, Sequence[Contribution]], State] = unchanged
+    judge: Callable[[State, Sequence[Contribution], Metrics], State] = unchanged
+    enough: Callable[[State], str] = never_enough
 
 
 class RoundError(FedaccordError):
@@ -80,91 +104,97 @@ class RoundError(FedaccordError):
         self.outcome = outcome
 
 
-def silent(progress: Progress) -> None:
-    """An observer that does nothing."""
+@dataclass(slots=True)
+class _Run:
+    """What changes while the aggregator runs: the state, the last finished round, and what is reported of each."""
 
+    state: State
+    finished: int = 0
+    history: dict[str, Json] = field(default_factory=dict)
+    ended: str = ""
 
-def choose_uniformly(clients: Sequence[str], fraction: float, at_least: int, public_seed: int) -> Choose:
-    """A choice of `fraction` of the clients, halves up, but of `at_least` so many; in their given order.
+    def outcome(self, end: str, gone: Mapping[str, str]) -> Outcome:
+        report: dict[str, Json] = {
+            "end": end,
+            "last_good": f"round {self.finished}" if self.finished else "the initial model",
+            "rounds": self.history,
+        }
+        report.update({"gone": dict(gone)} if gone else {})
+        report.update({"ended_early": self.ended} if self.ended else {})
+        return Outcome(report, named("model", self.state.model))
 
-    It depends on these values and the round alone. Raises ConfigError if there are fewer than `at_least`.
-    """
-    if not 0 < at_least <= len(clients):
-        raise ConfigError(f"a round needs at least {at_least} clients, there are {len(clients)}")
-    size = min(len(clients), max(at_least, math.floor(fraction * len(clients) + 0.5 + 1e-9)))
+    def pack(self) -> dict[str, Array]:
+        text = json.dumps(self.history).encode()
+        parts = (("model", self.state.model), ("shared", self.state.shared), ("kept", self.state.kept))
+        packed = {"round": np.array(self.finished), "history": np.frombuffer(text, np.uint8)}
+        return packed | {name: value for part, arrays in parts for name, value in named(part, arrays).items()}
 
-    def choose(number: int) -> Sequence[str]:
-        generator = numpy_generator(public_seed, f"clients of round {number}")
-        return [clients[i] for i in sorted(generator.permutation(len(clients))[:size])]
-
-    return choose
+    @classmethod
+    def unpack(cls, packed: Arrays) -> _Run:
+        state = State(**{part: unnamed(part, packed) for part in ("model", "shared", "kept")})
+        return cls(state, int(packed["round"]), json.loads(packed["history"].tobytes()))
 
 
 def aggregator_program(
-    initial: Arrays,
+    initial: State,
     clients: Sequence[str],
+    rules: Rules,
+    config: HorizontalConfig,
     *,
-    rounds: int,
-    minimum_clients: int,
-    choose: Choose,
-    advance: Advance,
     validate: Validate | None = None,
     observe: Observe = silent,
+    resume: Arrays | None = None,
 ) -> Program[Outcome]:
-    """The run as the aggregator sees it; its Outcome has the final state, under `model.`, and all rounds.
+    """The run as the aggregator sees it; its Outcome has the final model, under `model.`, and all rounds.
 
-    Every good state is a checkpoint. Raises RoundError after a round in which fewer than `minimum_clients` clients
-    trained on any rows, or whose updates `advance` refuses.
+    `resume` is the state of one of its checkpoints; clients then resume from their newest one of that round or before.
+    Raises RoundError after a round in which fewer than `minimum_clients` clients trained on any rows, or whose updates
+    the rules refuse; ConfigError if there never are so many clients.
     """
-    state: Arrays = initial
-    history: list[Round] = []
-    for number in range(1, rounds + 1):
-        used, failures = yield from _collect(number, choose(number), state)
-        record = Round(number=number, clients=tuple(c.client for c in used), failures=failures)
-        try:
-            _check_enough(used, minimum_clients)
-            state = yield from compute(advance, state, used)
-        except FedaccordError as problem:
-            stopped = _outcome("stopped", state, [*history, record], last_good=number - 1)
-            raise RoundError(f"round {number}: {problem}{_failed(failures)}", stopped) from problem
-        loss = None if validate is None else (yield from compute(validate, state))
-        history.append(Round(number=number, clients=record.clients, failures=failures, loss=loss))
-        yield Checkpoint(number, {"round": np.array(number), **_artifacts(state)})
-        observe(Progress("rounds", number, rounds, loss, _failed(failures)))
-    for client in clients:
-        yield Send(client, Broadcast.of(rounds, state, last=True))
-    return _outcome("done", state, history, last_good=rounds)
+    if not 0 < config.minimum_clients <= len(clients):
+        raise ConfigError(
+            f"a round needs at least {config.minimum_clients} clients, there are {len(clients)}"
+        )
+    run = _Run(initial) if resume is None else _Run.unpack(resume)
+    peers = Peers(clients, config.maximum_examples)
+    for number in range(run.finished + 1, config.rounds + 1):
+        if reason := rules.enough(run.state):
+            run.ended = f"before round {number}: {reason}"
+            break
+        failures = yield from _round(number, run, peers, rules, config, validate)
+        if number % config.checkpoint_every == 0 or number == config.rounds:
+            yield Checkpoint(number, run.pack())
+        loss = _loss(run.history[str(number)])
+        observe(Progress("rounds", number, config.rounds, loss, failed_text(failures)))
+    last = Broadcast.of(run.finished, Task.FINISH, run.state.model)
+    for client in peers.present:
+        yield from peers.tell(client, last)
+    return run.outcome("done", peers.gone)
 
 
-def _collect(
-    number: int, chosen: Sequence[str], state: Arrays
-) -> Generator[Effect, object, tuple[list[Contribution], dict[str, str]]]:
-    """One round trip with all chosen clients: usable contributions, and a code for each other client."""
-    message = Broadcast.of(number, state)
-    for client in chosen:
-        yield Send(client, message)
-    used: list[Contribution] = []
-    failures: dict[str, str] = {}
-    for client in chosen:
-        update = yield from receive(client, Update)
-        if update.round != number:
-            raise ProtocolError(f"Update from {client}: expected round {number}, came {update.round}")
-        if update.failure:
-            failures[client] = _code(update.failure)
-            continue
-        try:
-            contribution = Contribution(client=client, examples=update.examples, arrays=update.arrays())
-            check_contribution(contribution, state)
-        except FedaccordError as problem:
-            failures[client] = problem.code
-        else:
-            used.append(contribution)
-    return used, failures
-
-
-def _code(failure: str) -> str:
-    # It comes from another machine: only something shaped like a code may reach our report.
-    return failure if re.fullmatch(r"[a-z][a-z_]{0,39}", failure) else "unknown"
+def _round(
+    number: int, run: _Run, peers: Peers, rules: Rules, config: HorizontalConfig, validate: Validate | None
+) -> Generator[Effect, object, Mapping[str, str]]:
+    """One round: moves `run` on, or RoundError. Its result is the failures."""
+    if rules.asks(number):
+        message = Broadcast.of(number, Task.DESCRIBE, run.state.model)
+        heard, _ = yield from peers.ask(peers.present, message, {}, rules.described)
+        run.state = rules.hear(run.state, heard)
+    chosen = rules.choose(number, run.state, peers.present)
+    message = Broadcast.of(number, Task.TRAIN, run.state.model, run.state.shared)
+    used, failures = yield from peers.ask(chosen, message, run.state.model, rules.extras)
+    record: dict[str, Json] = {"clients": [c.client for c in used], "failures": failures}
+    run.history[str(number)] = record
+    try:
+        _check_enough(used, config.minimum_clients)
+        state, notes = yield from compute(rules.advance, number, run.state, used)
+        metrics = {} if validate is None else (yield from compute(validate, state.model))
+    except FedaccordError as problem:
+        stopped = run.outcome("stopped", peers.gone)
+        raise RoundError(f"round {number}: {problem}{failed_text(failures)}", stopped) from problem
+    record.update({**notes, **metrics})
+    run.state, run.finished = rules.judge(state, used, metrics), number
+    return failures
 
 
 def _check_enough(used: Sequence[Contribution], minimum_clients: int) -> None:
@@ -175,46 +205,6 @@ def _check_enough(used: Sequence[Contribution], minimum_clients: int) -> None:
         raise ProtocolError(f"{trained} clients sent a usable update, the minimum is {minimum_clients}")
 
 
-def _failed(failures: Mapping[str, str]) -> str:
-    return "; failed: " + ", ".join(f"{c} ({code})" for c, code in failures.items()) if failures else ""
-
-
-def _artifacts(state: Arrays) -> dict[str, Array]:
-    return {f"model.{name}": value for name, value in state.items()}
-
-
-def _outcome(end: str, state: Arrays, history: Sequence[Round], *, last_good: int) -> Outcome:
-    report: dict[str, Json] = {
-        "end": end,
-        "last_good": f"round {last_good}" if last_good else "the initial model",
-        "rounds": {str(entry.number): entry.report() for entry in history},
-    }
-    return Outcome(report, _artifacts(state))
-
-
-def client_program(work: Work, rounds: int, observe: Observe = silent) -> Program[Outcome]:
-    """The run as a client sees it; its Outcome has the final model, under `model.`, and its own failed rounds.
-
-    An error of `work` costs the client this round; the aggregator learns its code only. Raises ProtocolError for a
-    message out of turn.
-    """
-    before, taken, failures = 0, 0, dict[str, str]()
-    while True:
-        broadcast = yield from receive(AGGREGATOR, Broadcast)
-        if broadcast.last:
-            report: dict[str, Json] = {"end": "done", "took_part": f"{taken} rounds", "failures": failures}
-            return Outcome(report, _artifacts(broadcast.arrays()))
-        if not before < broadcast.round <= rounds:
-            expected = f"expected round {before + 1} to {rounds}, came {broadcast.round}"
-            raise ProtocolError(f"Broadcast from {AGGREGATOR}: {expected}")
-        before = broadcast.round
-        try:
-            update = yield from compute(work, broadcast)
-            taken += 1
-        except Stopped:
-            raise
-        except Exception as problem:  # whatever goes wrong in here, the other clients can go on without it
-            update = Update.failed(before, to_wire(problem))
-            failures[str(before)] = update.failure
-        yield Send(AGGREGATOR, update)
-        observe(Progress("rounds", before, rounds, note=update.failure))
+def _loss(record: Json) -> float | None:
+    loss = record.get("loss") if isinstance(record, Mapping) else None
+    return loss if isinstance(loss, float) else None

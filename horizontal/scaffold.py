@@ -16,18 +16,20 @@ the bytes of FedAvg. Buffers have no control variate; they are averaged.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from horizontal.average import Array, Arrays, Contribution, uniform_mean
+from horizontal.average import Array, Arrays, Contribution, unnamed
+from horizontal.fedavg import uniform_mean
 from horizontal.local import Adjustment, Examples, Named, Objective
+from protocols.errors import ConfigError
 
-CONTROL = "control."
-"""Before the name of a parameter: its entry of a control variate, in what travels beside a model."""
+CONTROL = "control"
+"""Under this name (and a dot) the entries of a control variate travel beside a model."""
 
 
 def zero_control(model: Arrays, parameters: Sequence[str]) -> dict[str, Array]:
@@ -35,15 +37,16 @@ def zero_control(model: Arrays, parameters: Sequence[str]) -> dict[str, Array]:
     return {name: np.zeros_like(model[name]) for name in parameters}
 
 
-def correction(own: Arrays, server: Arrays) -> Adjustment:
-    """Adds `c - c_i` to the gradients."""
-    difference = {name: torch.tensor(server[name]) - torch.tensor(own[name]) for name in own}
-
-    def correct(gradients: Named) -> None:
-        for name, gradient in gradients.items():
-            gradient += difference[name]
-
-    return correct
+def check_plain(optimizer: torch.optim.Optimizer) -> None:
+    """ConfigError unless it is plain gradient descent: no momentum, no adaptive rate."""
+    plain = type(optimizer) is torch.optim.SGD and not any(
+        group["momentum"] for group in optimizer.param_groups
+    )
+    if not plain:
+        raise ConfigError(
+            f"SCAFFOLD corrects plain gradient steps; the optimizer is {type(optimizer).__name__}",
+            remedy="use torch.optim.SGD without momentum",
+        )
 
 
 def gradient_at(
@@ -62,17 +65,41 @@ def gradient_at(
     }
 
 
-def from_steps(
-    own: Arrays, server: Arrays, received: Arrays, trained: Arrays, *, steps: int, learning_rate: float
-) -> dict[str, Array]:
-    """Option II: `c_i - c + (x - y) / (K lr)` with this client's own number of steps K; c_i itself if it made none."""
-    if steps == 0:
-        return dict(own)
-    scale = 1 / (steps * learning_rate)
-    changes = {
-        name: scale * (_real(received[name]) - _real(trained[name])) - _real(server[name]) for name in own
-    }
-    return {name: _plus(value, 1.0, changes[name]) for name, value in own.items()}
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Variates:
+    """The control variates c_i (`own`) and c (`server`) of a client in a round; `gradient` at x, for option I."""
+
+    own: Arrays
+    server: Arrays
+    gradient: Arrays | None = None
+
+    def correction(self) -> Adjustment:
+        """Adds `c - c_i` to the gradients."""
+        difference = {
+            name: torch.tensor(self.server[name]) - torch.tensor(self.own[name]) for name in self.own
+        }
+
+        def correct(gradients: Named) -> None:
+            for name, gradient in gradients.items():
+                gradient += difference[name]
+
+        return correct
+
+    def next(self, received: Arrays, trained: Arrays, *, steps: int, learning_rate: float) -> Arrays:
+        """c_i+ after training from x to y_i in K = `steps` of this client's own steps; c_i itself if it made none."""
+        if steps == 0:
+            return self.own
+        if self.gradient is not None:
+            return self.gradient
+        scale = 1 / (steps * learning_rate)
+        moved = {name: scale * (_real(received[name]) - _real(trained[name])) for name in self.own}
+        return {
+            name: _plus(own, 1.0, moved[name] - _real(self.server[name])) for name, own in self.own.items()
+        }
+
+    def change(self, new: Arrays) -> dict[str, Array]:
+        """`c_i+ - c_i`, what the client sends."""
+        return {name: _plus(value, -1.0, _real(self.own[name])) for name, value in new.items()}
 
 
 def server_step(
@@ -85,16 +112,12 @@ def server_step(
     """
     sampled = [contribution for contribution in contributions if contribution.examples > 0]
     mean = uniform_mean(sampled)
-    change = uniform_mean([replace(c, arrays=_control_of(c.extras)) for c in sampled])
+    change = uniform_mean([replace(c, arrays=unnamed(CONTROL, c.extras)) for c in sampled])
     share = len(sampled) / clients
     moved = {
         name: _plus(model[name], server_rate, _real(mean[name]) - _real(model[name])) for name in control
     }
     return mean | moved, {name: _plus(value, share, _real(change[name])) for name, value in control.items()}
-
-
-def _control_of(extras: Arrays) -> dict[str, Array]:
-    return {name.removeprefix(CONTROL): value for name, value in extras.items() if name.startswith(CONTROL)}
 
 
 def _real(value: Array) -> NDArray[np.float64]:

@@ -1,4 +1,4 @@
-"""Means of contributions: AC-11's values, AC-12's faults, dtypes."""
+"""Contributions: layouts, weighted means, dtypes."""
 
 from __future__ import annotations
 
@@ -7,68 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from horizontal.average import (
-    Contribution,
-    NoExamplesError,
-    UpdateError,
-    check_contribution,
-    size_weighted_mean,
-    uniform_mean,
-)
-
-NAN, INFINITY = float("nan"), float("inf")
-MEANS = pytest.mark.parametrize("mean", [size_weighted_mean, uniform_mean])
-
-
-def made(*pairs, dtype=np.float32) -> list[Contribution]:
-    """Contributions of client-1, client-2, ... from (values, examples)."""
-    return [
-        Contribution(client=f"client-{i}", examples=n, arrays={"w": np.array(values, dtype)})
-        for i, (values, n) in enumerate(pairs, 1)
-    ]
-
-
-def test_size_weighted_and_uniform_worked_values() -> None:
-    both = made(([1.0, 2.0], 30), ([3.0, 6.0], 10))
-    assert size_weighted_mean(both)["w"].tolist() == [1.5, 3.0]  # (30*1 + 10*3)/40, (30*2 + 10*6)/40
-    assert uniform_mean(both)["w"].tolist() == [2.0, 4.0]
-
-
-@MEANS
-def test_all_counts_zero_is_no_examples(mean) -> None:
-    with pytest.raises(NoExamplesError, match="no examples"):
-        mean(made(([1.0, 2.0], 0), ([3.0, 4.0], 0)))
-
-
-def test_nobody_is_no_examples() -> None:
-    with pytest.raises(NoExamplesError, match="none of 0"):
-        size_weighted_mean([])
-
-
-@MEANS
-def test_a_client_without_examples_changes_nothing(mean) -> None:
-    assert mean(made(([1.0, 2.0], 30), ([3.0, 6.0], 0)))["w"].tolist() == [1.0, 2.0]
-
-
-@MEANS
-@pytest.mark.parametrize("bad", [NAN, INFINITY, -INFINITY])
-@pytest.mark.parametrize("examples", [10, 0])
-def test_values_that_are_not_finite_name_the_client(mean, bad: float, examples: int) -> None:
-    with pytest.raises(UpdateError, match=r"client-2: 'w'.*not finite"):
-        mean(made(([1.0, 2.0], 30), ([bad, 6.0], examples)))
-
-
-@MEANS
-@pytest.mark.parametrize("count", [-5, NAN, INFINITY, 1.5])
-def test_a_count_that_is_none_names_the_client(mean, count: float) -> None:
-    with pytest.raises(UpdateError, match=r"client-2: expected a number of examples"):
-        mean(made(([1.0, 2.0], 30), ([3.0, 6.0], count)))
-
-
-@MEANS
-def test_another_shape_names_the_client_and_both_shapes(mean) -> None:
-    with pytest.raises(UpdateError, match=r"client-2: 'w': expected shape \(2,\), came \(3,\)"):
-        mean(made(([1.0, 2.0], 30), ([3.0, 6.0, 9.0], 10)))
+from horizontal.average import Contribution, UpdateError, check_contribution, named, unnamed
+from horizontal.fedavg import size_weighted_mean
+from tests.horizontal.contributions import made
 
 
 @pytest.mark.parametrize(
@@ -130,3 +71,24 @@ def test_the_mean_lies_among_its_values_and_equals_the_slow_sum(pairs) -> None:
 )
 def test_clients_that_agree_change_nothing(value: float, counts: list[int]) -> None:
     assert size_weighted_mean(made(*(([value], n) for n in counts)))["w"].tolist() == [value]
+
+
+def test_what_goes_with_a_model_is_checked_too() -> None:
+    like, extras = {"w": np.zeros(1)}, {"oui": np.zeros(())}
+    for sent, text in (
+        ({}, "array 'oui' is missing"),
+        ({"oui": np.array(np.nan)}, "'oui': some values are not finite"),
+    ):
+        with pytest.raises(UpdateError, match=f"client-7: {text}"):
+            check_contribution(
+                Contribution(client="client-7", examples=1, arrays={"w": np.zeros(1)}, extras=sent),
+                like,
+                extras,
+            )
+
+
+def test_names_of_parts() -> None:
+    arrays = {"w": np.zeros(1), "a.b": np.ones(1)}
+    both = named("model", arrays) | named("models", {"w": np.ones(1)})
+    assert sorted(both) == ["model.a.b", "model.w", "models.w"]
+    assert unnamed("model", both) == arrays

@@ -1,279 +1,92 @@
-"""FedAvg as a whole: equal to a central oracle, learning, deterministic, faults of clients, settings."""
+"""FedAvg: the choice of clients and the means, AC-11's values and AC-12's faults."""
 
 from __future__ import annotations
 
-import copy
-
 import numpy as np
 import pytest
-import torch
-from torch import Tensor, nn
 
-from horizontal import fedavg
-from horizontal.fedavg import FedAvgConfig, Weighting
-from horizontal.local import Examples
-from horizontal.messages import KINDS, Broadcast
-from horizontal.rounds import AGGREGATOR, RoundError
-from horizontal.weights import model_arrays
-from protocols.disclosure import releasable
-from protocols.errors import ConfigError
-from protocols.program import simulate
-from protocols.seeds import injected
-from protocols.wire import decode, encode
+from horizontal.average import NoExamplesError, UpdateError
+from horizontal.fedavg import choose_uniformly, clients_per_round, size_weighted_mean, uniform_mean
+from tests.horizontal.contributions import made
+
+NAN, INFINITY = float("nan"), float("inf")
+MEANS = pytest.mark.parametrize("mean", [size_weighted_mean, uniform_mean])
 
 
-def drawn(n: int, seed: int, shift: float = 0.0) -> Examples:
-    """Rows whose class is the sign of a fixed direction, with a little noise; `shift` moves the features."""
-    generator = torch.Generator().manual_seed(seed)
-    features = torch.randn(n, 4, generator=generator) + shift
-    score = features @ torch.tensor([1.0, -2.0, 0.5, 0.0]) + 0.3 * torch.randn(n, generator=generator)
-    return Examples(features, (score > 0).long())
+def test_size_weighted_and_uniform_worked_values() -> None:
+    both = made(([1.0, 2.0], 30), ([3.0, 6.0], 10))
+    assert size_weighted_mean(both)["w"].tolist() == [1.5, 3.0]  # (30*1 + 10*3)/40, (30*2 + 10*6)/40
+    assert uniform_mean(both)["w"].tolist() == [2.0, 4.0]
 
 
-def linear() -> nn.Module:
-    model = nn.Linear(4, 2)
-    with torch.no_grad():
-        model.weight.copy_(torch.linspace(-0.5, 0.5, 8).reshape(2, 4))
-        model.bias.zero_()
-    return model
+@MEANS
+def test_all_counts_zero_is_no_examples(mean) -> None:
+    with pytest.raises(NoExamplesError, match="no examples"):
+        mean(made(([1.0, 2.0], 0), ([3.0, 4.0], 0)))
 
 
-def deep() -> nn.Module:
-    torch.manual_seed(0)
-    return nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Dropout(0.2), nn.Linear(8, 2))
+def test_nobody_is_no_examples() -> None:
+    with pytest.raises(NoExamplesError, match="none of 0"):
+        size_weighted_mean([])
 
 
-def central(model: nn.Module, data: Examples, steps: int, lr: float) -> nn.Module:
-    """Plain full-batch gradient descent."""
-    model = copy.deepcopy(model)
-    sgd = torch.optim.SGD(model.parameters(), lr=lr)
-    for _ in range(steps):
-        sgd.zero_grad()
-        nn.functional.cross_entropy(model(data.features), data.labels).backward()
-        sgd.step()
-    return model
+@MEANS
+def test_a_client_without_examples_changes_nothing(mean) -> None:
+    assert mean(made(([1.0, 2.0], 30), ([3.0, 6.0], 0)))["w"].tolist() == [1.0, 2.0]
 
 
-def accuracy(model: nn.Module, data: Examples) -> float:
-    with torch.no_grad():
-        return float((model(data.features).argmax(dim=1) == data.labels).float().mean())
+@MEANS
+@pytest.mark.parametrize("bad", [NAN, INFINITY, -INFINITY])
+@pytest.mark.parametrize("examples", [10, 0])
+def test_values_that_are_not_finite_name_the_client(mean, bad: float, examples: int) -> None:
+    with pytest.raises(UpdateError, match=r"client-2: 'w'.*not finite"):
+        mean(made(([1.0, 2.0], 30), ([bad, 6.0], examples)))
 
 
-def flat(model: nn.Module) -> Tensor:
-    return torch.cat([value.flatten().double() for value in model.state_dict().values()])
+@MEANS
+@pytest.mark.parametrize("count", [-5, NAN, INFINITY, 1.5])
+def test_a_count_that_is_none_names_the_client(mean, count: float) -> None:
+    with pytest.raises(UpdateError, match=r"client-2: expected a number of examples"):
+        mean(made(([1.0, 2.0], 30), ([3.0, 6.0], count)))
 
 
-CLIENTS = {"client-1": drawn(60, 1), "client-2": drawn(33, 2, 0.5), "client-3": drawn(5, 3, -0.5)}
-
-
-def test_one_client_with_full_batches_is_plain_gradient_descent_bit_for_bit() -> None:
-    config = FedAvgConfig(rounds=4, epochs=3, batch=1000, minimum_clients=1, learning_rate=0.3)
-    data = drawn(30, 0)
-    result = fedavg.simulate(linear(), {"client-1": data}, config)
-    assert torch.equal(flat(result.model), flat(central(linear(), data, 12, 0.3)))
-
-
-def test_one_local_step_at_all_clients_is_a_step_on_the_joined_rows() -> None:
-    # The size-weighted mean of the clients' gradients is the gradient on all rows.
-    joined = Examples(
-        torch.cat([c.features for c in CLIENTS.values()]), torch.cat([c.labels for c in CLIENTS.values()])
-    )
-    result = fedavg.simulate(linear(), CLIENTS, FedAvgConfig(rounds=10, batch=1000, learning_rate=0.3))
-    torch.testing.assert_close(
-        flat(result.model), flat(central(linear(), joined, 10, 0.3)), rtol=1e-5, atol=1e-6
-    )
-    uniform = FedAvgConfig(rounds=10, batch=1000, learning_rate=0.3, weighting=Weighting.UNIFORM)
-    assert not torch.allclose(flat(fedavg.simulate(linear(), CLIENTS, uniform).model), flat(result.model))
-
-
-def test_one_round_equals_the_mean_of_models_trained_apart() -> None:
-    config = FedAvgConfig(rounds=1, epochs=2, batch=1000)
-    apart = [central(linear(), data, 2, 0.1).state_dict() for data in CLIENTS.values()]
-    sizes = [len(data) for data in CLIENTS.values()]
-    result = fedavg.simulate(linear(), CLIENTS, config)
-    for name, value in result.model.state_dict().items():
-        slow = sum(n * one[name].double() for n, one in zip(sizes, apart, strict=True)) / sum(sizes)
-        torch.testing.assert_close(value.double(), slow, rtol=1e-6, atol=1e-7)
-
-
-def test_it_learns_what_no_client_shows_alone() -> None:
-    # Each client has one class only, so a client alone can only learn to answer it always.
-    data, test = drawn(400, 7), drawn(400, 8)
-    parts = [data.labels == label for label in (0, 1)]
-    clients = {
-        f"client-{i}": Examples(data.features[part], data.labels[part]) for i, part in enumerate(parts, 1)
-    }
-    losses = []
-
-    def validate(model: nn.Module) -> float:
-        assert not model.training
-        with torch.no_grad():
-            losses.append(float(nn.functional.cross_entropy(model(test.features), test.labels)))
-        return losses[-1]
-
-    config = FedAvgConfig(rounds=25, batch=50, learning_rate=0.1)
-    result = fedavg.simulate(linear(), clients, config, validate=validate)
-    assert accuracy(result.model, test) > 0.9 > accuracy(linear(), test)
-    assert len(losses) == 25
-    assert losses[-1] < losses[0]
-    assert result.report["rounds"]["25"]["loss"] == losses[-1]
-
-
-def test_equal_seeds_give_equal_bits_and_others_do_not() -> None:
-    model, config = deep(), FedAvgConfig(rounds=3, batch=8, fraction=0.7)
-    before = flat(model)
-    runs = []
-    for seed, outer in ((1, 10), (1, 11), (2, 10)):
-        torch.manual_seed(outer)
-        runs.append(flat(fedavg.simulate(model, CLIENTS, config, seed=seed).model))
-    assert torch.equal(runs[0], runs[1])
-    assert not torch.equal(runs[0], runs[2])
-    assert torch.equal(flat(model), before)  # left as it was
-
-
-def test_each_round_has_its_own_order_and_nothing_of_the_round_before() -> None:
-    work = fedavg.client_work(deep(), CLIENTS["client-1"], FedAvgConfig(batch=8), injected(0, "client-1"))
-    first, second, again = (work(Broadcast.of(number, model_arrays(deep()))) for number in (1, 2, 1))
-    assert again == first
-    assert second.packed != first.packed
-
-
-def test_simulation_equals_the_programs_with_models_of_their_own() -> None:
-    # In `simulate` all clients share one scratch model: nothing of one may reach the next. Messages go over the wire.
-    config = FedAvgConfig(rounds=3, batch=8)
-    sizes: set[int] = set()
-
-    def travel(sender: str, to: str, message) -> None:
-        data = encode(message)
-        sizes.add(len(data))
-        assert decode(data, KINDS) == message
-
-    programs = {AGGREGATOR: fedavg.aggregator_program(deep(), tuple(CLIENTS), config, 4)}
-    for name, data in CLIENTS.items():
-        programs[name] = fedavg.client_program(deep(), data, config, injected(4, name))
-    outcomes = simulate(programs, observe=travel)
-    result = fedavg.simulate(deep(), CLIENTS, config, seed=4)
-    for name, value in model_arrays(result.model).items():
-        for outcome in outcomes.values():
-            np.testing.assert_array_equal(outcome.artifacts[f"model.{name}"], value)
-    assert max(sizes) - min(sizes) < 64  # one model either way, whatever the number of rows
-
-
-def test_integer_buffers_are_averaged_and_stay_integers() -> None:
-    # 60, 33 and 5 rows in batches of 9: 7, 4 and 1 batches; (60*7 + 33*4 + 5*1)/98 = 5.68
-    result = fedavg.simulate(deep(), CLIENTS, FedAvgConfig(rounds=1, batch=9))
-    count = result.model.state_dict()["1.num_batches_tracked"]
-    assert (count.dtype, int(count)) == (torch.int64, 6)
-
-
-class Failing(nn.Module):
-    """Fails in training when told to by the number of the training batch."""
-
-    def __init__(self, from_batch: int) -> None:
-        super().__init__()
-        self.inner, self.from_batch, self.batches = linear(), from_batch, 0
-
-    def forward(self, x: Tensor) -> Tensor:
-        self.batches += 1
-        if self.batches >= self.from_batch:
-            raise ValueError("row 17 holds 42")
-        return self.inner(x)
-
-
-def test_a_failed_run_carries_the_last_good_model_and_its_cause() -> None:
-    config = FedAvgConfig(rounds=5, batch=1000)
-    # The scratch model is shared: three batches a round, so that all fail from round 3 on.
-    with pytest.raises(RoundError, match=r"round 3.*client-1 \(internal\)") as stopped:
-        fedavg.simulate(Failing(7), CLIENTS, config)
-    assert "row 17" in str(stopped.value.__cause__)
-    assert "row 17" not in str(stopped.value)
-    outcome = stopped.value.outcome
-    assert (outcome.report["end"], outcome.report["last_good"]) == ("stopped", "round 2")
-    good = fedavg.simulate(linear(), CLIENTS, FedAvgConfig(rounds=2, batch=1000)).model
-    np.testing.assert_array_equal(outcome.artifacts["model.inner.weight"], good.weight.detach().numpy())
-
-
-def test_a_client_that_fails_in_one_round_is_left_out_of_it() -> None:
-    config = FedAvgConfig(rounds=2, batch=1000)
-    programs = {AGGREGATOR: fedavg.aggregator_program(Failing(99), tuple(CLIENTS), config, 0)}
-    for name, data in CLIENTS.items():
-        model = Failing(2 if name == "client-2" else 99)
-        programs[name] = fedavg.client_program(model, data, config, injected(0, name))
-    outcome = simulate(programs)[AGGREGATOR]
-    first = fedavg.simulate(linear(), CLIENTS, FedAvgConfig(rounds=1, batch=1000)).model
-    others = {name: data for name, data in CLIENTS.items() if name != "client-2"}
-    second = fedavg.simulate(first, others, FedAvgConfig(rounds=1, batch=1000)).model
-    np.testing.assert_array_equal(outcome.artifacts["model.inner.weight"], second.weight.detach().numpy())
-    assert outcome.report["rounds"]["2"] == {
-        "clients": ["client-1", "client-3"],
-        "failures": {"client-2": "internal"},
-    }
-
-
-def test_a_diverged_client_is_a_failure_and_never_reaches_the_model() -> None:
-    bad = Examples(torch.full((4, 4), float("nan")), torch.zeros(4, dtype=torch.int64))
-    result = fedavg.simulate(linear(), {**CLIENTS, "client-4": bad}, FedAvgConfig(rounds=2))
-    assert torch.isfinite(flat(result.model)).all()
-    assert result.report["rounds"]["1"]["failures"] == {"client-4": "update"}
-
-
-def test_another_objective() -> None:
-    def squared(outputs: Tensor, labels: Tensor) -> Tensor:
-        return (outputs[:, 0] - labels).square()
-
-    data = {name: Examples(c.features, c.features[:, 0] * 2) for name, c in CLIENTS.items()}
-    result = fedavg.simulate(linear(), data, FedAvgConfig(rounds=40), objective=squared)
-    torch.testing.assert_close(
-        result.model.weight[0], torch.tensor([2.0, 0.0, 0.0, 0.0]), rtol=0.02, atol=0.02
-    )
-
-
-def test_all_of_a_report_but_losses_may_be_released() -> None:
-    result = fedavg.simulate(linear(), CLIENTS, FedAvgConfig(rounds=2))
-    for report in (result.report, *result.clients.values()):
-        assert releasable(report, 10) == report
-
-
-def test_names() -> None:
-    with pytest.raises(ConfigError, match="can't be called aggregator"):
-        fedavg.simulate(linear(), {AGGREGATOR: drawn(3, 0)}, FedAvgConfig(minimum_clients=1))
-    with pytest.raises(ConfigError, match="at least 2 clients, there are 1"):
-        fedavg.simulate(linear(), {"client-1": drawn(3, 0)}, FedAvgConfig())
-
-
-def test_settings_go_through_parameters() -> None:
-    config = FedAvgConfig(rounds=7, fraction=0.5, weighting=Weighting.UNIFORM)
-    parameters = config.to_parameters()
-    assert list(parameters) == sorted(parameters)
-    assert all(type(value) in (str, int, float) for _, value in parameters)
-    assert FedAvgConfig.from_parameters(parameters) == config
+@MEANS
+def test_another_shape_names_the_client_and_both_shapes(mean) -> None:
+    with pytest.raises(UpdateError, match=r"client-2: 'w': expected shape \(2,\), came \(3,\)"):
+        mean(made(([1.0, 2.0], 30), ([3.0, 6.0, 9.0], 10)))
 
 
 @pytest.mark.parametrize(
-    "wrong", [lambda p: p[1:], lambda p: (*p, p[0]), lambda p: (*p, ("mu", 0.1)), lambda p: ()]
+    ("n", "fraction", "at_least", "size"),
+    [(10, 0.1, 1, 1), (10, 0.25, 1, 3), (10, 0.24, 1, 2), (10, 0.0, 2, 2), (10, 1.0, 1, 10), (3, 0.5, 3, 3)],
 )
-def test_parameters_must_be_complete(wrong) -> None:
-    with pytest.raises(ConfigError, match="expected each once"):
-        FedAvgConfig.from_parameters(wrong(FedAvgConfig().to_parameters()))
+def test_how_many_clients_are_chosen(n: int, fraction: float, at_least: int, size: int) -> None:
+    names = [f"client-{i}" for i in range(n)]
+    chosen = choose_uniformly(names, fraction, at_least, 5)(1, names)
+    assert len(chosen) == len(set(chosen)) == size == clients_per_round(n, fraction, at_least)
+    assert chosen == [name for name in names if name in chosen]
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("rounds", 0),
-        ("rounds", 1.0),
-        ("rounds", True),
-        ("fraction", 1.1),
-        ("fraction", -0.1),
-        ("fraction", 1),
-        ("minimum_clients", 0),
-        ("epochs", 0),
-        ("batch", 0),
-        ("learning_rate", 0.0),
-        ("learning_rate", float("nan")),
-        ("weighting", "largest"),
-    ],
-)
-def test_a_bad_setting_is_named(name: str, value: object) -> None:
-    with pytest.raises(ConfigError, match=name):
-        FedAvgConfig(**{name: value})
+def test_the_choice_depends_on_seed_and_round_and_reaches_everybody() -> None:
+    names = [f"client-{i}" for i in range(6)]
+    one, same, other = (choose_uniformly(names, 0.5, 1, seed) for seed in (1, 1, 2))
+    rounds = range(1, 41)
+    assert [one(r, names) for r in rounds] == [same(r, names) for r in rounds]
+    assert [one(r, names) for r in rounds] != [other(r, names) for r in rounds]
+    times = {name: sum(name in one(r, names) for r in rounds) for name in names}
+    assert min(times.values()) >= 8  # 20 expected
+
+
+def test_whoever_is_gone_is_replaced_and_nobody_else_changes() -> None:
+    names = [f"client-{i}" for i in range(6)]
+    choose = choose_uniformly(names, 0.5, 1, 1)
+    before = choose(1, names)
+    left = [name for name in names if name != before[0]]
+    after = choose(1, left)
+    assert (len(after), set(before[1:]) <= set(after), before[0] in after) == (3, True, False)
+    assert choose(1, names[:2]) == names[:2]  # fewer than wanted
+    assert choose(1, []) == []
+
+
+def test_means_keep_their_dtype() -> None:
+    assert size_weighted_mean(made(([1.0], 1), ([2.0], 2)))["w"].dtype == np.float32

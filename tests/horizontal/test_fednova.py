@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from horizontal.average import Contribution, NoExamplesError, UpdateError, size_weighted_mean
+from horizontal.average import Contribution, NoExamplesError, UpdateError
+from horizontal.fedavg import size_weighted_mean
 from horizontal.fednova import effective_steps, normalised_mean
 
 

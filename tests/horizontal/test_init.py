@@ -9,10 +9,25 @@ import pytest
 
 import horizontal
 
+LIGHT = (
+    "average",
+    "messages",
+    "peers",
+    "rounds",
+    "client",
+    "config",
+    "choices",
+    "methods",
+    "compatibility",
+    "drift",
+)
 
-def test_nothing_but_the_local_loop_loads_torch() -> None:
-    program = "import sys, horizontal, horizontal.average, horizontal.messages, horizontal.rounds, horizontal.fedavg;"
-    program += "horizontal.fedavg.FedAvgConfig().to_parameters(); print('torch' in sys.modules)"
+
+def test_what_a_request_needs_loads_no_torch() -> None:
+    program = f"import sys, horizontal, {', '.join(f'horizontal.{name}' for name in LIGHT)};"
+    program += (
+        "horizontal.method('scaffold').to_parameters(); horizontal.table(); print('torch' in sys.modules)"
+    )
     out = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert out.stdout.split() == ["False"]
 

@@ -9,7 +9,8 @@ from torch import nn
 
 from horizontal.average import Contribution, NoExamplesError
 from horizontal.local import Examples, plan, train
-from horizontal.scaffold import correction, from_steps, gradient_at, server_step, zero_control
+from horizontal.scaffold import Variates, check_plain, gradient_at, server_step, zero_control
+from protocols.errors import ConfigError
 
 
 def number(value: float) -> dict[str, np.ndarray]:
@@ -23,20 +24,43 @@ def squared(outputs: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
 def test_option_two_uses_the_clients_own_number_of_steps() -> None:
     # AC-11: 3 batches an epoch, 2 epochs, so K = 6: .2 - .5 + (1 - .4)/(6 * .1) = .7; with K = 3 it were 1.7
     own, server = number(0.2), number(0.5)
-    new = from_steps(own, server, number(1.0), number(0.4), steps=6, learning_rate=0.1)
+    both = Variates(own=own, server=server)
+    new = both.next(number(1.0), number(0.4), steps=6, learning_rate=0.1)
     assert new["w"].item() == pytest.approx(0.7)
-    wrong = from_steps(own, server, number(1.0), number(0.4), steps=3, learning_rate=0.1)
+    wrong = both.next(number(1.0), number(0.4), steps=3, learning_rate=0.1)
     assert wrong["w"].item() == pytest.approx(1.7)
 
 
 def test_a_client_that_made_no_step_keeps_its_control_variate() -> None:
-    same = from_steps(number(0.2), number(0.5), number(1.0), number(1.0), steps=0, learning_rate=0.1)
-    assert same["w"].item() == 0.2
+    for gradient in (None, number(9.0)):
+        both = Variates(own=number(0.2), server=number(0.5), gradient=gradient)
+        same = both.next(number(1.0), number(1.0), steps=0, learning_rate=0.1)
+        assert same["w"].item() == 0.2
+
+
+def test_option_one_takes_the_gradient_at_the_received_model() -> None:
+    both = Variates(own=number(0.2), server=number(0.5), gradient=number(0.9))
+    assert both.next(number(1.0), number(0.4), steps=6, learning_rate=0.1)["w"].item() == 0.9
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9),
+        lambda p: torch.optim.Adam(p),
+        lambda p: torch.optim.AdamW(p),
+        lambda p: torch.optim.RMSprop(p),
+    ],
+)
+def test_other_optimizers_than_plain_gradient_descent_are_refused(make) -> None:
+    with pytest.raises(ConfigError, match="SCAFFOLD corrects plain gradient steps; the optimizer is"):
+        check_plain(make(nn.Linear(1, 1).parameters()))
+    check_plain(torch.optim.SGD(nn.Linear(1, 1).parameters(), lr=0.1))
 
 
 def test_the_correction_adds_server_minus_own() -> None:
     gradient = torch.tensor([1.0], dtype=torch.float64)
-    correction(number(0.2), number(0.5))({"w": gradient})
+    Variates(own=number(0.2), server=number(0.5)).correction()({"w": gradient})
     assert gradient.item() == pytest.approx(1.3)
 
 
@@ -123,11 +147,10 @@ def test_three_rounds_of_two_clients_by_hand() -> None:
             model.load_state_dict({"weight": torch.tensor(x["weight"])})
             steps = plan(1, epochs=epochs, batch=1, generator=torch.Generator())
             sgd = torch.optim.SGD(model.parameters(), lr=0.5)
-            done = train(
-                model, sgd, data, steps, seed=0, objective=squared, adjustment=correction(own[name], c)
-            )
+            both = Variates(own=own[name], server=c)
+            done = train(model, sgd, data, steps, seed=0, objective=squared, adjustment=both.correction())
             trained = {"weight": model.weight.detach().numpy().copy()}
-            new = from_steps(own[name], c, x, trained, steps=done.steps, learning_rate=0.5)
+            new = both.next(x, trained, steps=done.steps, learning_rate=0.5)
             change = {"control.weight": new["weight"] - own[name]["weight"]}
             sent.append(Contribution(client=name, examples=1, arrays=trained, extras=change))
             own[name] = new

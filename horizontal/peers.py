@@ -1,0 +1,123 @@
+"""How an aggregator speaks with many clients, of whom any may fail, be late, lie or go away at any moment.
+
+An error with one client, which a driver raises where the program sends to it or waits for it, costs this client the
+round and nobody else anything. A client that is gone (its link is lost, its party has stopped) isn't asked again; one
+that was only late is, and what it still owes from an earlier round is skipped when it comes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Generator, Mapping, Sequence
+
+from horizontal.average import Arrays, Contribution, UpdateError, check_contribution
+from horizontal.messages import Broadcast, Update
+from protocols.errors import (
+    FedaccordError,
+    GateError,
+    LinkError,
+    PeerStopped,
+    PeerTimeout,
+    ProtocolError,
+    WireError,
+)
+from protocols.program import Effect, Send, receive
+
+PEER_FAULTS = (LinkError, PeerStopped, WireError, GateError, ProtocolError)
+"""What a driver may raise where this program speaks with a client, for which that client alone is at fault."""
+
+Answers = tuple[list[Contribution], dict[str, str]]
+"""Usable contributions, and a code for each other client that was asked."""
+
+
+class Peers:
+    """The clients of a run: who is gone and why, and how many answers each still owes."""
+
+    def __init__(self, clients: Sequence[str], maximum_examples: int) -> None:
+        self.clients = tuple(clients)
+        self.gone: dict[str, str] = {}
+        self._owed = dict.fromkeys(clients, 0)
+        self._maximum = maximum_examples
+
+    @property
+    def present(self) -> list[str]:
+        """The clients that can be asked, in the given order."""
+        return [client for client in self.clients if client not in self.gone]
+
+    def ask(
+        self, chosen: Sequence[str], message: Broadcast, model: Arrays, extras: Arrays
+    ) -> Generator[Effect, object, Answers]:
+        """One round trip with the chosen clients: each answer must have the layouts of `model` and `extras`."""
+        used: list[Contribution] = []
+        failures: dict[str, str] = {}
+        asked = []
+        for client in chosen:
+            code = yield from self.tell(client, message)
+            failures.update({client: code} if code else {})
+            asked += [] if code else [client]
+            self._owed[client] += 0 if code else 1
+        for client in asked:
+            update = yield from self._answer(client, message)
+            result = update if isinstance(update, str) else self._checked(client, update, model, extras)
+            if isinstance(result, str):
+                failures[client] = result
+            else:
+                used.append(result)
+        return used, {client: failures[client] for client in chosen if client in failures}
+
+    def tell(self, client: str, message: Broadcast) -> Generator[Effect, object, str]:
+        """Sends it; "" or the code of what went wrong."""
+        try:
+            yield Send(client, message)
+        except (LinkError, PeerStopped) as problem:
+            return self._note(client, problem)
+        return ""
+
+    def _answer(self, client: str, message: Broadcast) -> Generator[Effect, object, Update | str]:
+        """The client's answer to this message, past any that it owed to earlier ones; or a code."""
+        while True:
+            try:
+                update = yield from receive(client, Update)
+            except PEER_FAULTS as problem:
+                # A late answer may still come; one that could not be read has come.
+                self._owed[client] -= 0 if isinstance(problem, LinkError) else 1
+                return self._note(client, problem)
+            self._owed[client] -= 1
+            if (update.round, update.task) == (message.round, message.task):
+                return update
+            if self._owed[client] < 1:
+                return ProtocolError.code
+
+    def _checked(self, client: str, update: Update, model: Arrays, extras: Arrays) -> Contribution | str:
+        if update.failure:
+            return _code(update.failure)
+        try:
+            contribution = Contribution(
+                client=client,
+                examples=update.examples,
+                arrays=update.arrays(),
+                extras=update.extra_arrays(),
+            )
+            check_contribution(contribution, model, extras)
+            if update.examples > self._maximum:
+                raise UpdateError(
+                    f"{client}: {update.examples} examples, at most {self._maximum} are believed"
+                )
+        except FedaccordError as problem:
+            return problem.code
+        return contribution
+
+    def _note(self, client: str, problem: FedaccordError) -> str:
+        if isinstance(problem, (LinkError, PeerStopped)) and not isinstance(problem, PeerTimeout):
+            self.gone[client] = problem.code
+        return problem.code
+
+
+def _code(failure: str) -> str:
+    # It comes from another machine: only something shaped like a code may reach our report.
+    return failure if re.fullmatch(r"[a-z][a-z_]{0,39}", failure) else "unknown"
+
+
+def failed_text(failures: Mapping[str, str]) -> str:
+    """The failures as the end of a sentence, or ""."""
+    return "; failed: " + ", ".join(f"{c} ({code})" for c, code in failures.items()) if failures else ""

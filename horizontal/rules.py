@@ -1,0 +1,144 @@
+"""What a configured method does at the aggregator: its parts, put together, as the `Rules` of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from torch import nn
+
+from horizontal import early_stop, fednova, fedoui, flash, scaffold
+from horizontal.aggregations import AGGREGATE, Frame
+from horizontal.average import Array, Arrays, Contribution, named
+from horizontal.choices import Adjustment, Aggregation, Selection
+from horizontal.client import Notes
+from horizontal.config import HorizontalConfig
+from horizontal.drift import cosine, distance, flat
+from horizontal.fedavg import choose_uniformly
+from horizontal.flash_server import FlashServer
+from horizontal.rounds import Metrics, Rules, State
+from horizontal.weights import model_arrays, parameter_names
+from protocols.seeds import PrivateSeed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Method:
+    """A configured method for these clients and a model whose trainable arrays are `parameters`."""
+
+    config: HorizontalConfig
+    clients: tuple[str, ...]
+    parameters: tuple[str, ...]
+    selector: FlashServer
+    public_seed: int
+
+    @classmethod
+    def of(
+        cls,
+        model: nn.Module,
+        clients: Sequence[str],
+        config: HorizontalConfig,
+        public_seed: int,
+        private_seed: PrivateSeed,
+        *,
+        context: flash.Context = flash.default_context,
+        reward: flash.Reward | None = None,
+    ) -> Method:
+        """The method for a model's parameters.
+
+        The public seed decides a uniform selection, the aggregator's private seed FLASH's draws. `context` and `reward`
+        (None: the default with the configured price) are FLASH's, to be replaced in research.
+        """
+        server = FlashServer(
+            config=config,
+            clients=tuple(clients),
+            private_seed=private_seed,
+            context=context,
+            reward=reward or flash.default_reward(config.flash_price),
+        )
+        return cls(
+            config=config,
+            clients=tuple(clients),
+            parameters=parameter_names(model),
+            selector=server,
+            public_seed=public_seed,
+        )
+
+    def start(self, model: nn.Module) -> State:
+        """The state before the first round, with the model's present weights."""
+        arrays, config = model_arrays(model), self.config
+        shared: dict[str, Array] = {}
+        kept: dict[str, Array] = {}
+        if config.adjustment is Adjustment.SCAFFOLD:
+            shared |= named(scaffold.CONTROL, scaffold.zero_control(arrays, self.parameters))
+        if config.uses_oui:
+            kept[fedoui.OUI] = np.full(len(self.clients), np.nan)
+        if config.selection is Selection.FLASH:
+            kept |= self.selector.start()
+        if config.stop_after:
+            kept[early_stop.LOSSES] = early_stop.START
+        return State(model=arrays, shared=shared, kept=kept)
+
+    def rules(self, model: Arrays) -> Rules:
+        """The rules of a run of models laid out like this one."""
+        rules = Rules(choose=self._uniform(), advance=self._advance, extras=self._extras(model))
+        if self.config.selection is Selection.FLASH:
+            rules = replace(
+                rules,
+                choose=self.selector.choose,
+                asks=self.selector.asks,
+                described={flash.SIGNALS: np.zeros(flash.SIGNAL_COUNT)},
+                hear=self.selector.hear,
+                enough=self.selector.enough,
+            )
+        if self.config.stop_after:
+            rules = replace(rules, judge=self._judge, enough=self._overfits)
+        return rules
+
+    def _uniform(self) -> Callable[[int, State, Sequence[str]], Sequence[str]]:
+        config = self.config
+        choose = choose_uniformly(self.clients, config.fraction, config.minimum_clients, self.public_seed)
+        return lambda number, state, present: choose(number, present)
+
+    def _extras(self, model: Arrays) -> dict[str, Array]:
+        """The layout of what each client sends beside its model."""
+        layout: dict[str, Array] = {}
+        if self.config.adjustment is Adjustment.SCAFFOLD:
+            layout |= named(scaffold.CONTROL, {name: model[name] for name in self.parameters})
+        if self.config.aggregation is Aggregation.FEDNOVA:
+            layout[fednova.STEPS] = np.zeros((), np.int64)
+        if self.config.uses_oui:
+            layout[fedoui.OUI] = np.zeros(())
+        if self.config.selection is Selection.FLASH:
+            layout[flash.SIGNALS] = np.zeros(flash.SIGNAL_COUNT)
+        if self.config.stop_after:
+            layout[early_stop.LOSSES] = early_stop.START
+        return layout
+
+    def _advance(
+        self, number: int, state: State, contributions: Sequence[Contribution]
+    ) -> tuple[State, Notes]:
+        """The next state, and each client's drift: how far it moved, and its cosine to what the model moved by."""
+        frame = Frame(config=self.config, clients=self.clients, parameters=self.parameters)
+        after = AGGREGATE[self.config.aggregation](state, contributions, frame)
+        origin = flat(state.model, self.parameters)
+        moved = flat(after.model, self.parameters) - origin
+        drift, direction = {}, {}
+        for contribution in contributions:
+            change = flat(contribution.arrays, self.parameters) - origin
+            drift[contribution.client] = distance(change)
+            direction[contribution.client] = cosine(change, moved)
+        if self.config.selection is Selection.FLASH:
+            after = self.selector.remember(state, after, contributions, direction)
+        return after, {"drift": drift, "cosine": direction}
+
+    def _judge(self, state: State, contributions: Sequence[Contribution], metrics: Metrics) -> State:
+        before = state.kept[early_stop.LOSSES].astype(np.float64)
+        now = early_stop.overfitting(before, contributions, metrics.get("loss"))
+        return replace(state, kept={**state.kept, early_stop.LOSSES: now})
+
+    def _overfits(self, state: State) -> str:
+        limit = self.config.stop_after
+        if float(state.kept[early_stop.LOSSES].astype(np.float64)[2]) >= limit:
+            return f"the validation loss rose and the training loss fell {limit} rounds in a row"
+        return self.selector.enough(state) if self.config.selection is Selection.FLASH else ""
