@@ -65,6 +65,16 @@ class RunsUsedError(FedaccordError):
     code = "runs_used"
 
 
+class AlignmentsUsedError(FedaccordError):
+    """All alignments that a party allows with a peer are used: `used` of `allowed`."""
+
+    code = "alignments_used"
+
+    def __init__(self, message: str, *, used: int = 0, allowed: int = 0, remedy: str = "") -> None:
+        super().__init__(message, remedy=remedy)
+        self.used, self.allowed = used, allowed
+
+
 class NotApprovedError(FedaccordError):
     """Approvals are missing; the text says whose."""
 

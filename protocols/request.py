@@ -49,6 +49,7 @@ __all__ = [
     "parse_signed",
     "party",
     "party_named",
+    "set_in_words",
     "sign_request",
     "to_text",
     "verify_request",
@@ -159,6 +160,15 @@ def party_named(request: ComputationRequest, name: str) -> PartyEntry:
             return entry
     raise RequestError(
         f"party {name!r} is not in the roster; it has {', '.join(p.name for p in request.parties)}"
+    )
+
+
+def set_in_words(request: ComputationRequest, role: str) -> str:
+    """Which keys a role brings, for logs and reviews: block, version, published rows, beginning of the commitment."""
+    return "; ".join(
+        f"{block.block} v{block.version}, at most {block.rows} keys, commitment {block.commitment[:16]}"
+        for block in request.blocks
+        if block.role == role
     )
 
 

@@ -27,7 +27,7 @@ from parties.home.documents import check_digest
 from parties.home.journal import Actor, Journal
 from parties.home.state import State
 from protocols.audit import AuditEvent, sign_head, to_text
-from protocols.errors import FedaccordError, RequestError
+from protocols.errors import AlignmentsUsedError, FedaccordError, RequestError
 
 TASK_SECONDS = 25.0  # longest that the steward's next_task waits
 FAILED_TASKS = {
@@ -78,7 +78,10 @@ class Actions:
             return self._called(digest, what, argument, actor)
         except FedaccordError as error:
             row = self.ledger.find(digest)
-            return refusal(error) | {"state": row.state.value, "used": row.used, "allowed": row.allowed}
+            used, allowed = row.used, row.allowed
+            if isinstance(error, AlignmentsUsedError):  # then this is the number that matters
+                used, allowed = error.used, error.allowed
+            return refusal(error) | {"state": row.state.value, "used": used, "allowed": allowed}
 
     def _bound(self, digest: str, caller: str, what: str) -> RequestRow:
         """The request, when it is bound to this caller; to others it doesn't exist, and the log says who tried."""

@@ -57,12 +57,15 @@ def explained(code: str, answer: Mapping[str, object]) -> str:
     text = EXPLANATIONS.get(code, f"refused ({code})")
     if code == "runs_used" and "used" in answer:
         text = f"used {answer['used']} of {answer['allowed']} runs"
+    if code == "alignments_used" and "used" in answer:
+        text = f"{text}: used {answer['used']} of {answer['allowed']}"
     if code == "state" and answer.get("state"):
         text = f"the request is {answer['state']} there, which doesn't allow that"
     return f"{text}: {answer['reason']}" if answer.get("reason") else text
 
 
 EXPLANATIONS = {
+    "alignments_used": "no alignment is left of those that this party allows with the other one",
     "action": "it doesn't know this action",
     "approval": "an approval is malformed, altered or for another request",
     "block": "a data block was replaced or its content has changed; ask with a new request",

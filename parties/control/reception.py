@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from parties.control.alignments import Alignments, planned_alignments
 from parties.control.runs import Ledger, RequestRow, RunState
 from parties.control.tasks import TaskQueue
 from parties.control.validate import CurrentBlock, check_blocks
@@ -29,7 +30,7 @@ from protocols.approval import to_text as approvals_text
 from protocols.audit import AuditEvent
 from protocols.errors import ApprovalError, FedaccordError, RequestError, RevokedRun, StateError
 from protocols.records import parse_utc
-from protocols.request import ComputationRequest, parse_signed
+from protocols.request import ComputationRequest, parse_signed, party_named
 from protocols.request import digest as request_digest
 
 Stop = Callable[[str, str], None]
@@ -62,6 +63,7 @@ class Reception:
     ) -> None:
         self._state = state
         self._ledger = ledger
+        self._alignments = Alignments(state.ledger_path)
         self._tasks = tasks
         self._journal = journal
         self._key = key
@@ -219,7 +221,8 @@ class Reception:
         if row.state is RunState.REVOKED:
             raise RevokedRun(f"request {digest[:12]} was revoked", remedy="ask again with a new request")
         check_expiry(request, self._now())
-        lax = violations(read_policy(self._state.folder), request, self._now())
+        own = party_named(request, self._state.name)
+        lax = violations(read_policy(self._state.folder), request, own.role, self._now())
         if lax:
             raise ApprovalError("; ".join(lax), remedy="ask with a new request, or change policy.toml first")
 
@@ -328,7 +331,7 @@ class Reception:
 
     def view(self, digest: str, actor: Actor) -> dict[str, object]:
         """One request with its signed text, our decisions and problems in syft; reading is logged."""
-        row = self._ledger.find(digest)
+        row, request = self._ledger.find(digest), self._documents.request(digest).request
         self._journal.ok(AuditEvent.VIEWED, actor, f"request {digest}")
         return self._line(row) | {
             "signed": self._documents.signed_text(digest),
@@ -343,4 +346,10 @@ class Reception:
                 for d in self._documents.decisions(digest)
             ],
             "problems": list(self._tasks.problems(digest)),
+            "alignments": [
+                each.line()
+                for each in self._alignments.standing(
+                    digest, 0, planned_alignments(request, self._state.name, read_policy(self._state.folder))
+                )
+            ],
         }

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from pathlib import Path
 
+from parties.control.alignments import Alignments, Planned, planned_alignments, use
 from parties.control.endings import PEER_REVOKED, WITHDRAWN_FILE, delete_passing, mark_withdrawn, run_end
 from parties.control.runs import ENDED, Ledger, Reservation, RunState
 from parties.control.validate import CurrentBlock, Grounds, check_start
@@ -31,7 +32,6 @@ from protocols.approval import to_text as approvals_text
 from protocols.audit import AuditEvent
 from protocols.errors import AuditError, FedaccordError, RequestError, StateError, to_wire
 from protocols.records import parse_utc
-from protocols.request import ComputationRequest
 
 POLL = 0.1  # seconds between two looks at an old worker
 OLD_WORKER_SECONDS = 30.0  # a worker that outlived its supervisor has read its end of file by then
@@ -73,6 +73,7 @@ class Runner:
         self._injected_seed = injected_seed
         self._bind = bind
         self._documents = Documents(state.folder)
+        self._alignments = Alignments(state.ledger_path)
         self._workers = Workers(self._finished, command)
         self.stopping = threading.Event()
         self._starting = threading.Lock()
@@ -89,12 +90,16 @@ class Runner:
                 self._ledger.check_startable(digest)
                 request = self._documents.request(digest).request
                 given = self._with_own(digest, parse_approvals(approvals) if approvals else ())
-                own = check_start(request, given, self._grounds(digest))
-                reservation = self._ledger.reserve(digest, self._now())
+                grounds = self._grounds(digest)
+                own = check_start(request, given, grounds)
+                planned = planned_alignments(request, own.name, grounds.policy)
+                reservation = self._ledger.reserve(
+                    digest, self._now(), lambda database, run: use(database, digest, run, planned)
+                )
             except FedaccordError as error:
                 self._journal.refused(AuditEvent.START_REFUSED, actor, f"request {digest}", error)
                 raise
-            self._spawn(digest, request, given, own.role, reservation, actor)
+            self._spawn(digest, given, own.role, reservation, planned, actor)
         return {"state": RunState.RUNNING.value, "run": reservation.run, "resumed": reservation.resumed}
 
     def _with_own(self, digest: str, given: tuple[PartyApproval, ...]) -> tuple[PartyApproval, ...]:
@@ -117,10 +122,10 @@ class Runner:
     def _spawn(
         self,
         digest: str,
-        request: ComputationRequest,
         approvals: tuple[PartyApproval, ...],
         role: str,
         reservation: Reservation,
+        planned: tuple[Planned, ...],
         actor: Actor,
     ) -> None:
         """Logs, prepares and spawns a reserved run; when any of it fails, the run is given back, or stays resumable."""
@@ -135,6 +140,8 @@ class Runner:
                 attempt=reservation.attempt,
                 resumed=reservation.resumed,
             )
+            for alignment in self._alignments.standing(digest, run, planned):
+                self._journal.ok(AuditEvent.PSI_STARTED, actor, target, run=run, **alignment.detail())
             prepare_folder(folder, self._spec(digest, run, approvals, role), resumed=reservation.resumed)
             if self._injected_seed is not None:
                 self._journal.ok(AuditEvent.PRIVATE_SEED_INJECTED, self._journal.itself, target, run=run)

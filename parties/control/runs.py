@@ -7,6 +7,7 @@ TAKEN_UP times at most; `committed` of a run counts its attempts that may have s
 """
 
 import sqlite3
+from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 
@@ -30,6 +31,14 @@ TAKEN_UP = 10
 """How often one run may be taken up again after it sent a message. The gate of an attempt counts from the checkpoint
 (from nothing before the first one), so each attempt may send again what was sent since then: without an end to the
 attempts the manifest's repetitions would bound nothing. Ten outlast a bad week of restarts and lost connections."""
+
+
+Within = Callable[[sqlite3.Connection, int], None]
+"""Something to be done in a reservation's transaction, for the run of this number."""
+
+
+def nothing_more(database: sqlite3.Connection, run: int) -> None:
+    """Does nothing."""
 
 
 class Ledger:
@@ -84,11 +93,11 @@ class Ledger:
             _set_request(database, digest, RunState.REVOKED, reason, now)
             return row.state is RunState.RUNNING
 
-    def reserve(self, digest: str, now: datetime) -> Reservation:
+    def reserve(self, digest: str, now: datetime, within: Within = nothing_more) -> Reservation:
         """Takes the next run of an approved request, or takes up a resumable one; the request becomes RUNNING.
 
-        Raises NotApprovedError, RevokedRun, StateError (running already) or RunsUsedError ("used 1 of 1", or taken up
-        too often).
+        `within` does more in the same transaction; what it raises undoes all. Raises NotApprovedError, RevokedRun,
+        StateError (running already) or RunsUsedError ("used 1 of 1", or taken up too often).
         """
         with transaction(self._path) as database:
             row = _request(database, digest)
@@ -101,6 +110,7 @@ class Ledger:
                     (RunState.RUNNING, attempt, now.isoformat(), digest, run),
                 )
                 _set_request(database, digest, RunState.RUNNING, "", now)
+                within(database, run)
                 return Reservation(run=run, attempt=attempt, resumed=bool(last["committed"]))
             _check_left(row, last)
             database.execute(
@@ -108,6 +118,7 @@ class Ledger:
                 (digest, row.run + 1, RunState.RUNNING, now.isoformat()),
             )
             _set_request(database, digest, RunState.RUNNING, "", now)
+            within(database, row.run + 1)
             return Reservation(run=row.run + 1, attempt=1, resumed=False)
 
     def check_startable(self, digest: str) -> RequestRow:

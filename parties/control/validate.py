@@ -88,7 +88,7 @@ def _check_own_people(
 ) -> None:
     """Our people's decisions of today satisfy our policy of today, and our own approval is among those given."""
     lacking = (
-        *violations(grounds.policy, request, grounds.now),
+        *violations(grounds.policy, request, own.role, grounds.now),
         *missing(grounds.policy, request, grounds.people, grounds.decisions),
     )
     if lacking:

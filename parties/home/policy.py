@@ -5,11 +5,13 @@ is at least as strict as the strictest party. Nobody counts for the analyst's ow
 """
 
 import hashlib
+import json
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, fields
 from datetime import datetime, timedelta
 from pathlib import Path
 
+from parties.home.agreements import RULES, Agreement, beyond, own_peers, read_agreements
 from parties.home.people import Person
 from parties.home.private_files import read_toml, toml_text
 from protocols.approval import Decision, PartyApproval, PersonDecision
@@ -26,12 +28,15 @@ BOUNDS = {
     "minimum_overlap": (2, 100_000_000),
     "max_runs": (1, 1000),
     "max_days": (1, 366),
+    **RULES,
 }
 COMMENT = """\
 owners, reviewers: how many of our own people must approve before we countersign.
 joint_reviewers, joint_organisations: reviewers needed over all parties, and from how many organisations.
 minimum_group, minimum_overlap: smallest group in a released number, smallest number of common people.
-max_runs, max_days: most runs of one request, and how far ahead it may expire."""
+max_runs, max_days: most runs of one request, and how far ahead it may expire.
+max_psi_runs, max_psi_keys: most alignments with one peer in all, and most keys in a set of either side. A table
+[agreements.PEER] with both makes them stricter for that peer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +51,9 @@ class Policy:
     minimum_overlap: int = 20
     max_runs: int = 10
     max_days: int = 90
+    max_psi_runs: int = 100
+    max_psi_keys: int = 10_000_000
+    agreements: tuple[Agreement, ...] = ()
 
     def __post_init__(self) -> None:
         for name, (low, high) in BOUNDS.items():
@@ -54,6 +62,13 @@ class Policy:
                 raise ConfigError(
                     f"policy: {name} must be a whole number from {low} to {high}, got {value!r:.40}"
                 )
+
+    def agreement(self, peer: str) -> Agreement:
+        """What holds for alignments with this peer: the stricter of the general rules and of the agreement with it."""
+        each = [(self.max_psi_runs, self.max_psi_keys)]
+        each += [(a.max_psi_runs, a.max_psi_keys) for a in self.agreements if a.peer == peer]
+        runs, keys = (min(values) for values in zip(*each, strict=True))
+        return Agreement(peer=peer, max_psi_runs=runs, max_psi_keys=keys)
 
     @property
     def version(self) -> str:
@@ -66,7 +81,8 @@ def read_policy(folder: Path) -> Policy:
     """The policy of the state folder; ConfigError naming an unknown or missing rule or a bad value."""
     path = folder / "policy.toml"
     table = read_toml(path)
-    names = {field.name for field in fields(Policy)}
+    agreements = read_agreements(table.pop("agreements", {}), str(path))
+    names = {field.name for field in fields(Policy)} - {"agreements"}
     for name in sorted(set(table) ^ names):
         raise ConfigError(
             f"{path}: {name} is {'unknown' if name in table else 'missing'}", remedy="correct policy.toml"
@@ -76,12 +92,17 @@ def read_policy(folder: Path) -> Policy:
         if not isinstance(value, int) or isinstance(value, bool):
             raise ConfigError(f"{path}: {name} must be a whole number", remedy="correct policy.toml")
         values[name] = value
-    return Policy(**values)
+    return Policy(agreements=agreements, **values)
 
 
 def policy_text(policy: Policy) -> str:
     """The policy as the TOML text that `read_policy` reads."""
-    return toml_text({"": asdict(policy)}, COMMENT)
+    rules = asdict(policy)
+    del rules["agreements"]
+    tables: dict[str, dict[str, int]] = {"": rules}
+    for each in policy.agreements:
+        tables[f"agreements.{json.dumps(each.peer)}"] = {name: getattr(each, name) for name in RULES}
+    return toml_text(tables, COMMENT)
 
 
 def strictest(policies: Iterable[Policy]) -> Policy:
@@ -91,8 +112,8 @@ def strictest(policies: Iterable[Policy]) -> Policy:
     return Policy(**{name: choose[name](getattr(each, name) for each in found) for name in BOUNDS})
 
 
-def violations(policy: Policy, request: ComputationRequest, now: datetime) -> tuple[str, ...]:
-    """What in the request is laxer than the policy, one text each; empty when nothing is."""
+def violations(policy: Policy, request: ComputationRequest, own_role: str, now: datetime) -> tuple[str, ...]:
+    """What in the request is laxer than the policy of the party in this role, one text each; empty when nothing is."""
     found = []
     for name in ("minimum_group", "minimum_overlap"):
         asked, wanted = getattr(request, name), getattr(policy, name)
@@ -102,6 +123,8 @@ def violations(policy: Policy, request: ComputationRequest, now: datetime) -> tu
         found.append(f"runs is {request.runs}, our policy allows at most {policy.max_runs}")
     if parse_utc(request.expires, "expires", RequestError) > now + timedelta(days=policy.max_days):
         found.append(f"it expires {request.expires}, our policy allows at most {policy.max_days} days")
+    for peer in own_peers(request, own_role):
+        found += beyond(policy.agreement(peer), request)
     return tuple(found)
 
 

@@ -68,7 +68,12 @@ def page(state: State, start: str, *, wait: float = 0.0) -> tuple[dict[str, obje
     document = ask(state.folder, "request", digest=digest)
     request = Documents(state.folder).request(digest).request
     text = review_text(request, _last_approved(state, request, digest))
-    return document, f"{text}\n\nSTATE {document['state']} {document['reason']}\n{_decisions(document)}"
+    alignments = "".join(f"\n  {line}" for line in _texts(document, "alignments"))
+    history = f"\n\nALIGNMENTS SO FAR{alignments}" if alignments else ""
+    return (
+        document,
+        f"{text}{history}\n\nSTATE {document['state']} {document['reason']}\n{_decisions(document)}",
+    )
 
 
 def record(

@@ -9,7 +9,7 @@ from parties.running.ending import End
 from parties.running.runspec import RESULT_DETAIL, RunSpec, State
 from protocols.audit import AuditEvent, AuditLog, Result, SignedHead
 from protocols.records import Scalar
-from protocols.request import ComputationRequest, party
+from protocols.request import ComputationRequest, party, set_in_words
 
 _ENDS = {
     State.DONE: AuditEvent.RUN_FINISHED,
@@ -24,6 +24,7 @@ class WorkerPen:
     """Writes the entries of one run; AuditError when one can't be written: then what it tells of must not happen."""
 
     def __init__(self, spec: RunSpec, request: ComputationRequest, now: Callable[[], datetime]) -> None:
+        self._request = request
         self._party = party(request, spec.role).name
         self._log = AuditLog(Path(spec.audit), self._party)
         self._spec = spec
@@ -60,9 +61,15 @@ class WorkerPen:
             when=when,
         )
 
-    def aligned(self, tag: Scalar) -> None:
-        """The alignment's tag: equal tags in both logs say that both parties speak of the same people in one order."""
-        self.write(AuditEvent.PSI_FINISHED, alignment=tag)
+    def aligned(self, tag: str) -> None:
+        """An alignment has ended; the sets are those that the request names.
+
+        Equal tags in both logs say that both parties speak of the same people in one order; a mere size has no tag.
+        """
+        detail: dict[str, Scalar] = {"alignment": tag or "none: only a size was learnt"}
+        for entry in self._request.parties:
+            detail[f"set of {entry.name}"] = set_in_words(self._request, entry.role)
+        self.write(AuditEvent.PSI_FINISHED, Result.OK, **detail)
 
     def program_finished(self, traffic: Traffic) -> None:
         """The program has ended, with what went over each link: the closing head covers this, the run's end is open."""

@@ -52,13 +52,15 @@ from protocols.errors import (
 )
 from protocols.gate import Gate, ReleaseKey
 from protocols.program import Checkpoint, Outcome, Program
-from protocols.psi import Crew, all_cores, crew_of
+from protocols.psi import Crew, aligned_roles, all_cores, crew_of
 from protocols.request import digest, parse_signed
 
 _log = logging.getLogger(__name__)
 GOODBYE_S = 60.0
+BLINDED = "blinded sets and their exponents in memory"
+"""What an alignment leaves nowhere else: it went with the helpers and the program, which have ended by then."""
 ALIGNMENT_TAG = "alignment_tag"
-"""The artifact, as bytes of text, in which a program that aligns people leaves the alignment's tag."""
+"""The artifact, as bytes of text, in which a program that pairs people leaves the alignment's tag."""
 
 
 def run(folder: Path, tools: Tools | None = None, *, stdin: int = 0) -> ExitCode:
@@ -207,8 +209,9 @@ class Worker:
         released = releasable(outcome.report, self._request.minimum_group)
         write_private(self._folder / ARTIFACTS_FILE, wire.pack_arrays(outcome.artifacts))
         write_json(self._folder / TRAFFIC_FILE, {"releases": [asdict(use) for use in gate.summary()]})
-        if ALIGNMENT_TAG in outcome.artifacts:
-            self._pen.aligned(outcome.artifacts[ALIGNMENT_TAG].tobytes().decode())
+        if aligned_roles(self._request.manifest):
+            tag = outcome.artifacts.get(ALIGNMENT_TAG)
+            self._pen.aligned("" if tag is None else tag.tobytes().decode())
         self._pen.program_finished(self._traffic)
         self._progress.phase("goodbye")
         head = self._head()
@@ -254,8 +257,10 @@ class Worker:
                 shutil.rmtree(path)
             else:
                 path.unlink()
+        if aligned_roles(self._request.manifest):
+            there.append(BLINDED)
         if there:
-            self._pen.write(AuditEvent.TEMPORARY_DELETED, deleted=" ".join(there))
+            self._pen.write(AuditEvent.TEMPORARY_DELETED, deleted=", ".join(there))
 
 
 def _program(computation: Computation, inputs: Inputs) -> Program[Outcome]:

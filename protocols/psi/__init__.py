@@ -41,7 +41,7 @@ secret stays out of logs and reports: few or short keys can be guessed from a pl
 """
 
 from protocols.psi.crew import ALONE, Crew, all_cores, crew_of
-from protocols.psi.manifest import psi_manifest, size_manifest
+from protocols.psi.manifest import aligned_roles, psi_manifest, size_manifest
 from protocols.psi.messages import PSI_KINDS, PSI_SIZE_KINDS
 from protocols.psi.pairing import Alignment, align_in_clear, psi_client, psi_server
 from protocols.psi.size import OverlapSize, size_client, size_server
@@ -58,6 +58,7 @@ __all__ = [
     "OverlapSize",
     "PsiTerms",
     "align_in_clear",
+    "aligned_roles",
     "all_cores",
     "crew_of",
     "psi_client",

@@ -1,5 +1,7 @@
 """The releases of one alignment: bounds of the largest possible message of each kind, from the terms."""
 
+from collections.abc import Iterable
+
 import numpy as np
 
 from protocols.chunks import chunk_length
@@ -50,6 +52,11 @@ def size_manifest(client: str, server: str, terms: PsiTerms) -> tuple[Release, .
         "how many keys are common, rounded down, or that it is hidden because too few are or too few are not",
     )
     return (*_exchange(client, server, terms, learns), told)
+
+
+def aligned_roles(manifest: Iterable[Release]) -> tuple[tuple[str, str], ...]:
+    """Client and server of every alignment that the manifest allows; none when it has none."""
+    return tuple((line.sender, line.receiver) for line in manifest if line.kind == PsiRequest.__name__)
 
 
 def _exchange(client: str, server: str, terms: PsiTerms, learns: str) -> tuple[Release, ...]:

@@ -19,6 +19,7 @@ CODES = {
     "ApprovalError": "approval",
     "ExpiredError": "expired",
     "RunsUsedError": "runs_used",
+    "AlignmentsUsedError": "alignments_used",
     "NotApprovedError": "not_approved",
     "GateError": "gate",
     "AuditError": "audit",

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from parties.home.agreements import Agreement
 from parties.home.people import Person, read_people
 from parties.home.policy import (
     Policy,
@@ -67,7 +68,11 @@ def test_policy_toml_round_trip_and_version(tmp_path: Path) -> None:
         ('reviewers = "two"', "whole number"),
         ("minimum_group = 1", "minimum_group must be"),
         ("max_days = 400", "max_days must be"),
+        ("max_psi_runs = -1", "max_psi_runs must be"),
         ("colour = 3", "colour is unknown"),
+        ("[agreements.shop]\nmax_psi_runs = 2", "the agreement with shop must have"),
+        ("[agreements.shop]\nmax_psi_runs = 2\nmax_psi_keys = true", "max_psi_keys for shop must be"),
+        ("agreements = 3", "must be tables"),
         ("", "is missing"),
     ],
 )
@@ -79,6 +84,23 @@ def test_a_wrong_rule_is_named(tmp_path: Path, line: str, expected: str) -> None
         read_policy(tmp_path)
 
 
+def test_an_agreement_with_a_peer_can_only_be_stricter(tmp_path: Path) -> None:
+    agreements = (
+        Agreement(peer="shop", max_psi_runs=2, max_psi_keys=10_000),
+        Agreement(peer="the.rest", max_psi_runs=99, max_psi_keys=5),
+    )
+    policy = Policy(max_psi_runs=7, max_psi_keys=500, agreements=agreements)
+    write_private(tmp_path / "policy.toml", policy_text(policy))
+    assert read_policy(tmp_path) == policy
+    found = {peer: policy.agreement(peer) for peer in ("shop", "the.rest", "else")}
+    assert {p: (a.max_psi_runs, a.max_psi_keys) for p, a in found.items()} == {
+        "shop": (2, 500),
+        "the.rest": (7, 5),
+        "else": (7, 500),
+    }
+    assert policy.version != Policy(max_psi_runs=7, max_psi_keys=500).version
+
+
 def test_the_stricter_party_wins() -> None:
     bank, shop = Policy(minimum_group=10, max_runs=3), Policy(minimum_group=5, max_runs=8, reviewers=2)
     both = strictest([bank, shop])
@@ -88,10 +110,12 @@ def test_the_stricter_party_wins() -> None:
 def test_a_request_laxer_than_the_policy_is_told_how(offices: Offices) -> None:
     policy = Policy(minimum_group=10, minimum_overlap=60, max_runs=1, max_days=5)
     request = offices.request(minimum_group=5, runs=2)
-    found = violations(policy, request, offices.clock())
+    found = violations(policy, request, "active", offices.clock())
     assert [text.split(" ")[0] for text in found] == ["minimum_group", "minimum_overlap", "runs", "it"]
-    assert violations(Policy(), offices.request(), offices.clock()) == ()
-    assert violations(Policy(max_days=8), offices.request(), offices.clock() - timedelta(days=2)) != ()
+    assert violations(Policy(), offices.request(), "active", offices.clock()) == ()
+    assert (
+        violations(Policy(max_days=8), offices.request(), "active", offices.clock() - timedelta(days=2)) != ()
+    )
 
 
 def test_what_is_missing_until_owner_and_reviewer_have_approved(offices: Offices) -> None:
