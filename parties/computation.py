@@ -3,14 +3,14 @@
 The rooms of `parties` know a computation by this record alone; `parties.catalog` has the records there are.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from protocols.program import Observe, Outcome, Program
+from protocols.program import Json, Observe, Outcome, Program
 from protocols.psi import ALONE, Crew
 from protocols.request import Release
 from protocols.seeds import PrivateSeed
@@ -80,6 +80,34 @@ class MockPeople:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ModelLeft:
+    """How what a finished run leaves at a role is read as that party's part of a model.
+
+    `describe(role, arrays)` says in JSON what the part is (ModelError for a part that isn't whole); `tensors(arrays)`
+    names the arrays of numbers that make it up; `without_memory(arrays)` is all but what it remembers of the other
+    party's people.
+    """
+
+    describe: Callable[[str, Arrays], Mapping[str, Json]]
+    tensors: Callable[[Arrays], tuple[str, ...]]
+    without_memory: Callable[[Arrays], Arrays]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelUsed:
+    """How a computation uses the model that runs of the computation `trained_by` leave.
+
+    The request's parameter `model` names it by its training request's digest. `inherited(parameters, classes)` are the
+    settings that follow from that request's parameters and the names of its classes. `mock(parameters, data)` makes
+    each role's part for a rehearsal, from mock data.
+    """
+
+    trained_by: str
+    inherited: Callable[[Parameters, Sequence[str]], Mapping[str, object]]
+    mock: Callable[[Parameters, Mapping[str, PartyData]], Mapping[str, Arrays]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Computation:
     """One entry of the catalog.
 
@@ -90,7 +118,7 @@ class Computation:
     `parameters(given, minimum_overlap)` completes and checks settings (ConfigError); `manifest` derives the release
     manifest from complete parameters and the published rows of each role's block, and `mock_people` whom a rehearsal
     of it needs, from the same; `program` makes a role's program, which runs until its Outcome; `kinds` are all messages
-    that its worker decodes.
+    that its worker decodes. `model_left` and `model_used` say what model a run leaves and uses, if any.
     """
 
     name: str
@@ -106,3 +134,5 @@ class Computation:
     label_role: str = ""
     reads_columns: bool = True
     row_bounds: tuple[str, ...] = ()
+    model_left: ModelLeft | None = None
+    model_used: ModelUsed | None = None

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from protocols.errors import FedaccordError, ModelError
+from protocols.program import Json
 from vertical.active_side import ActiveModel
 from vertical.config import FedCVTConfig
 from vertical.encoders import Representation, ViewEncoder, view_encoder
@@ -180,6 +181,36 @@ class ActivePart:
 def without_memory(arrays: Arrays) -> dict[str, NDArray[np.generic]]:
     """A run's arrays without the memory of the other party's representations."""
     return {name: array for name, array in arrays.items() if not name.startswith(MEMORY)}
+
+
+def describe(role: str, arrays: Arrays) -> dict[str, Json]:
+    """What a party's part of a model is, in JSON. Raises ModelError for a part that isn't whole."""
+    part = ActivePart.unpack(arrays) if role == "active" else PassivePart.unpack(arrays)
+    found: dict[str, Json] = {
+        "role": role,
+        "settings": dict(part.config.to_parameters()),
+        "features": list(part.rules.features),
+        "preprocessing": json.loads(part.rules.to_text()),
+        "alignment_tag": part.tag,
+    }
+    if isinstance(part, ActivePart):
+        memory = part.memory
+        found["classes"] = list(part.classes)
+        found["memory"] = (
+            None
+            if memory is None
+            else {
+                "aligned": len(memory.passive_unique),
+                "active_pool": len(memory.active_common),
+                "passive_pool": len(memory.passive_common),
+            }
+        )
+    return found
+
+
+def tensor_names(arrays: Arrays) -> tuple[str, ...]:
+    """Names of the arrays of numbers that make up a part of a model: parameters, calibration and memory."""
+    return tuple(name for name in arrays if name.startswith(f"{FEDCVT.name}."))
 
 
 def _pack_texts(part: PassivePart | ActivePart) -> dict[str, NDArray[np.generic]]:

@@ -7,15 +7,21 @@ that the private intersection would. So the outcomes are, bit for bit, those of 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
 
 from protocols.program import Observe, Outcome, simulate
 from protocols.psi import align_in_clear
-from protocols.seeds import PrivateSeed
+from protocols.seeds import PrivateSeed, injected
 from vertical import active, passive
+from vertical.candidates import GIVEN
 from vertical.config import FedCVTConfig
 from vertical.groups import check_overlap, form_groups
-from vertical.table import PartyData
+from vertical.model import Arrays
+from vertical.table import PartyData, Split
 from vertical.training import Run, silent
+from vertical.use_config import PredictConfig, UseConfig
 
 ACTIVE, PASSIVE = "active", "passive"
 
@@ -52,3 +58,33 @@ def train(
         }
     )
     return {role: outcome for role, outcome in outcomes.items() if isinstance(outcome, Outcome)}
+
+
+def mock_parts(config: UseConfig, data: Mapping[str, PartyData]) -> dict[str, Arrays]:
+    """Each role's part of a model as `config` describes it, for a rehearsal.
+
+    It is trained for one step, on mock data and invented labels.
+    """
+    bank = data[ACTIVE]
+    labels = np.arange(bank.table.rows, dtype=np.int64) % config.classes
+    names = config.names if isinstance(config, PredictConfig) else tuple(map(str, range(config.classes)))
+    everyone = {
+        role: replace(party, split=np.full(party.table.rows, Split.TRAIN, np.uint8))
+        for role, party in data.items()
+    }
+    everyone[ACTIVE] = replace(everyone[ACTIVE], labels=labels, classes=names)
+    most = max(party.table.rows for party in data.values())
+    short = FedCVTConfig(
+        d=config.d,
+        unique_passive=config.unique_passive,
+        steps=1,
+        candidates=GIVEN,
+        folds=0,
+        baselines=False,
+        final_vote=False,
+        minimum_overlap=1,
+        max_common=most,
+        max_aligned_train=most,
+    )
+    outcomes = train(everyone, short, 0, {role: injected(0, role) for role in data})
+    return {role: outcome.artifacts for role, outcome in outcomes.items()}

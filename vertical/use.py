@@ -17,8 +17,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from protocols.chunks import chunks
-from protocols.errors import ModelError, OverlapError, ProtocolError
-from protocols.program import Observe, Program, Send, receive
+from protocols.errors import ModelError, ProtocolError
+from protocols.program import Json, Observe, Program, Send, receive
 from protocols.psi import ALONE, Alignment, Crew, psi_client, psi_server
 from protocols.seeds import PrivateSeed
 from vertical.encoders import Representation
@@ -51,10 +51,14 @@ class UseRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class UsePeople:
-    """Own row numbers: the common people (m,) in the order both hold, and this party's others in its own order."""
+    """Own row numbers: the common people (m,) in the order both hold, and this party's others in its own order.
+
+    `left_out` is how many others more there are than the request allows; they take no part.
+    """
 
     common: Rows
     alone: Rows
+    left_out: int = 0
 
 
 def check_part(part: ActivePart | PassivePart, config: UseConfig) -> None:
@@ -96,7 +100,7 @@ def align_passive(data: PartyData, config: UseConfig, run: UseRun) -> Program[Us
     rows, terms = rows_asked(data, config.split), use_terms(config, run.rows, run.least)
     keys = [data.keys[row] for row in rows]
     alignment = yield from psi_server(keys, ACTIVE, run.seed, terms, crew=run.crew, observe=run.observe)
-    return _people(data, rows, alignment, run.seed)
+    return _people(data, rows, alignment, run.seed, config.max_passive_only)
 
 
 def rows_asked(data: PartyData, split: People) -> Rows:
@@ -106,9 +110,12 @@ def rows_asked(data: PartyData, split: People) -> Rows:
     return data.rows_of(Split[split.name])
 
 
-def _people(data: PartyData, rows: Rows, alignment: Alignment, seed: PrivateSeed) -> UsePeople:
+def _people(
+    data: PartyData, rows: Rows, alignment: Alignment, seed: PrivateSeed, most: int | None = None
+) -> UsePeople:
     common = rows[alignment.rows]
-    return UsePeople(common=common, alone=private_order(data.keys, np.setdiff1d(rows, common), seed))
+    alone = private_order(data.keys, np.setdiff1d(rows, common), seed)
+    return UsePeople(common=common, alone=alone[:most], left_out=len(alone) - len(alone[:most]))
 
 
 def show_common(part: PassivePart, data: PartyData, people: UsePeople, config: UseConfig) -> Program[None]:
@@ -120,13 +127,13 @@ def show_common(part: PassivePart, data: PartyData, people: UsePeople, config: U
 def show_alone(part: PassivePart, data: PartyData, people: UsePeople, config: UseConfig) -> Program[None]:
     """The second half of message 3; one empty message says that there is nobody."""
     total = len(people.alone)
-    if total > config.max_passive_only:
-        raise OverlapError(
-            f"{total} people here aren't common, the request allows {config.max_passive_only}",
-            remedy="ask with a larger max_passive_only, or for one split",
-        )
     for at in chunks(total, config.max_passive_only, config.evaluation_batch) or [slice(0, 0)]:
         yield Send(ACTIVE, AloneShown(at.start, total, part.show(data.table.take(people.alone[at]))))
+
+
+def shown_report(people: UsePeople) -> dict[str, Json]:
+    """The passive party's report: of how many of its others it showed the views, and of how many it didn't."""
+    return {"shown": {"people": len(people.alone)}, "left_out": {"people": people.left_out}}
 
 
 def receive_common(part: ActivePart, people: UsePeople, config: UseConfig) -> Program[Representation]:

@@ -129,13 +129,17 @@ def _names(text: str) -> tuple[str, ...]:
 
 
 def inherited(trained: FedCVTConfig, classes: Sequence[str]) -> Mapping[str, int | float | str]:
-    """What follows from the model: its widths and thresholds, its classes, and the bounds that its training had."""
+    """What follows from the model: its widths and thresholds, its classes (nothing for (): not known), and the bounds
+    that its training had."""
     names = json.dumps(classes, ensure_ascii=False)
-    return {
-        "d": trained.d,
-        "unique_passive": trained.unique_passive,
+    known: dict[str, int | str] = {
         "classes": len(classes),
         "class_names": names if len(names) <= _LONGEST_NAMES else "",
+    }
+    return {
+        **(known if classes else {}),
+        "d": trained.d,
+        "unique_passive": trained.unique_passive,
         "max_common": trained.max_common,
         "max_passive_only": trained.max_passive_only,
         "evaluation_batch": trained.evaluation_batch,

@@ -36,6 +36,7 @@ from vertical.use import (
     check_part,
     receive_alone,
     show_alone,
+    shown_report,
 )
 from vertical.use_config import UseConfig
 from vertical.views import Memory, fill_active, fill_passive
@@ -81,7 +82,7 @@ def passive_program(data: PartyData, part: PassivePart, config: UseConfig, run: 
     run.observe(Progress("show", 0, 1))
     yield from show_alone(part, data, people, config)
     run.observe(Progress("show", 1, 1))
-    return Outcome({"shown": {"people": len(people.alone)}}, {"rows.passive_only": people.alone})
+    return Outcome(shown_report(people), {"rows.passive_only": people.alone})
 
 
 @torch.no_grad()

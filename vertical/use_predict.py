@@ -44,6 +44,7 @@ from vertical.use import (
     receive_common,
     show_alone,
     show_common,
+    shown_report,
 )
 from vertical.use_config import PredictConfig, Receiver
 from vertical.use_messages import EXPERTS, ExpertWeights, Probabilities
@@ -94,8 +95,10 @@ def passive_program(
     if receives and not config.only_common:
         yield from show_alone(part, data, people, config)
     run.observe(Progress("show", 1, 1))
-    predictions = (yield from _receive(config, people)) if receives else []
-    return Outcome({}, kept(config, people, predictions) if receives else {})
+    if not receives:
+        return Outcome({}, {})
+    predictions = yield from _receive(config, people)
+    return Outcome({} if config.only_common else shown_report(people), kept(config, people, predictions))
 
 
 def kept(

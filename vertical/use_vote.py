@@ -35,6 +35,7 @@ from vertical.use import (
     receive_common,
     show_alone,
     show_common,
+    shown_report,
 )
 from vertical.use_config import VoteConfig
 from vertical.vote import Vote
@@ -78,7 +79,7 @@ def passive_program(data: PartyData, part: PassivePart, config: VoteConfig, run:
         yield from show_common(part, data, people, config)
     yield from show_alone(part, data, people, config)
     run.observe(Progress("show", 1, 1))
-    return Outcome({"shown": {"people": len(people.alone)}}, {"rows.passive_only": people.alone})
+    return Outcome(shown_report(people), {"rows.passive_only": people.alone})
 
 
 def counts(vote: Vote, classes: Sequence[str]) -> Json:

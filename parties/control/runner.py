@@ -9,6 +9,7 @@ from pathlib import Path
 
 from parties.control.alignments import Alignments, Planned, planned_alignments, use
 from parties.control.endings import PEER_REVOKED, WITHDRAWN_FILE, delete_passing, mark_withdrawn, run_end
+from parties.control.models import Models, ModelWanted, StoredModel
 from parties.control.runs import ENDED, Ledger, Reservation, RunState
 from parties.control.validate import CurrentBlock, Grounds, check_start
 from parties.control.workers import (
@@ -60,6 +61,7 @@ class Runner:
         current_block: CurrentBlock,
         code_digest: Callable[[], str],
         now: Callable[[], datetime],
+        model_wanted: ModelWanted = lambda request: "",
         command: Sequence[str] = WORKER_COMMAND,
         injected_seed: int | None = None,
         bind: str = "",
@@ -74,6 +76,7 @@ class Runner:
         self._bind = bind
         self._documents = Documents(state.folder)
         self._alignments = Alignments(state.ledger_path)
+        self._models = Models(state, ledger, model_wanted)
         self._workers = Workers(self._finished, command)
         self.stopping = threading.Event()
         self._starting = threading.Lock()
@@ -92,6 +95,7 @@ class Runner:
                 given = self._with_own(digest, parse_approvals(approvals) if approvals else ())
                 grounds = self._grounds(digest)
                 own = check_start(request, given, grounds)
+                model = self._models.of(request)
                 planned = planned_alignments(request, own.name, grounds.policy)
                 reservation = self._ledger.reserve(
                     digest, self._now(), lambda database, run: use(database, digest, run, planned)
@@ -99,7 +103,7 @@ class Runner:
             except FedaccordError as error:
                 self._journal.refused(AuditEvent.START_REFUSED, actor, f"request {digest}", error)
                 raise
-            self._spawn(digest, given, own.role, reservation, planned, actor)
+            self._spawn(digest, given, own.role, reservation, planned, model, actor)
         return {"state": RunState.RUNNING.value, "run": reservation.run, "resumed": reservation.resumed}
 
     def _with_own(self, digest: str, given: tuple[PartyApproval, ...]) -> tuple[PartyApproval, ...]:
@@ -126,12 +130,16 @@ class Runner:
         role: str,
         reservation: Reservation,
         planned: tuple[Planned, ...],
+        model: StoredModel | None,
         actor: Actor,
     ) -> None:
         """Logs, prepares and spawns a reserved run; when any of it fails, the run is given back, or stays resumable."""
         run, target = reservation.run, f"request {digest}"
         folder = run_folder(self._state.runs, digest, run)
         try:
+            used: dict[str, str | int] = {}
+            if model is not None:
+                used = {"model": model.digest, "model_run": model.run}
             self._journal.ok(
                 AuditEvent.STARTED,
                 actor,
@@ -139,10 +147,12 @@ class Runner:
                 run=run,
                 attempt=reservation.attempt,
                 resumed=reservation.resumed,
+                **used,
             )
             for alignment in self._alignments.standing(digest, run, planned):
                 self._journal.ok(AuditEvent.PSI_STARTED, actor, target, run=run, **alignment.detail())
-            prepare_folder(folder, self._spec(digest, run, approvals, role), resumed=reservation.resumed)
+            spec = self._spec(digest, run, approvals, role, model)
+            prepare_folder(folder, spec, resumed=reservation.resumed)
             if self._injected_seed is not None:
                 self._journal.ok(AuditEvent.PRIVATE_SEED_INJECTED, self._journal.itself, target, run=run)
             self._workers.spawn(digest, run, folder)
@@ -152,7 +162,14 @@ class Runner:
             self._journal.failed(EVENTS[end], self._journal.itself, target, run=run, reason=to_wire(error))
             raise StateError(f"the worker of run {run} could not be started: {error}") from error
 
-    def _spec(self, digest: str, run: int, approvals: tuple[PartyApproval, ...], role: str) -> RunSpec:
+    def _spec(
+        self,
+        digest: str,
+        run: int,
+        approvals: tuple[PartyApproval, ...],
+        role: str,
+        model: StoredModel | None,
+    ) -> RunSpec:
         seed = "" if self._injected_seed is None else seeds.injected(self._injected_seed, role).hex()
         return RunSpec(
             digest=digest,
@@ -169,6 +186,7 @@ class Runner:
             bind=self._bind,
             seed=seed,
             cores=self._state.cores,
+            model="" if model is None else str(model.path),
         )
 
     def commit(self, digest: str, run: int) -> None:
@@ -188,10 +206,15 @@ class Runner:
                 worker.ended.wait(OLD_WORKER_SECONDS)
 
     def stop(self, digest: str, reason: str) -> None:
-        """After a revocation: stops the worker, deletes what passes, and marks the models of all runs."""
+        """After a revocation: stops the worker, deletes what passes, and marks the models of all runs.
+
+        Runs that use one of these models are stopped too.
+        """
         with self._starting:  # a start that was let through before must have its worker by now
             worker = self._workers.tell(digest, "revoke")
         folders = self._mark(digest, reason)
+        for user in self._models.users(digest):
+            self._workers.tell(user, "revoke")
         for folder in folders:
             if worker is None or folder != worker.folder:
                 self._tidy(digest, folder)

@@ -173,6 +173,14 @@ class Ledger:
             rows = database.execute("SELECT digest FROM requests ORDER BY changed, digest").fetchall()
             return tuple(_request(database, row["digest"]) for row in rows)
 
+    def done_runs(self, digest: str) -> tuple[int, ...]:
+        """Numbers of the request's finished runs, ascending."""
+        with transaction(self._path) as database:
+            rows = database.execute(
+                "SELECT run FROM runs WHERE digest = ? AND state = ? ORDER BY run", (digest, RunState.DONE)
+            ).fetchall()
+            return tuple(int(row["run"]) for row in rows)
+
     def running(self) -> tuple[tuple[str, int], ...]:
         """Digest and number of every run that the ledger believes to be RUNNING."""
         with transaction(self._path) as database:

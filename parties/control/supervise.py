@@ -31,6 +31,7 @@ def run_datasite(
     options = Options(
         current_block=current_block,
         code_digest=catalog.code_digest,
+        model_wanted=catalog.model_wanted,
         blocks=lambda: tuple(schema.block for schema in store.list()),
         launcher=launch,
         injected_seed=injected_seed,

@@ -18,6 +18,7 @@ from datetime import UTC, datetime
 from types import FrameType
 
 from parties.control.actions import Actions
+from parties.control.models import ModelWanted
 from parties.control.reception import Reception
 from parties.control.runner import Runner
 from parties.control.runs import Ledger
@@ -47,6 +48,7 @@ class Options:
 
     current_block: CurrentBlock
     code_digest: Callable[[], str]
+    model_wanted: ModelWanted = lambda request: ""
     blocks: Callable[[], Sequence[str]] = tuple
     launcher: Launcher | None = None
     worker_command: Sequence[str] = WORKER_COMMAND
@@ -85,6 +87,7 @@ class Supervisor:
             current_block=options.current_block,
             code_digest=options.code_digest,
             now=options.now,
+            model_wanted=options.model_wanted,
             command=options.worker_command,
             injected_seed=options.injected_seed,
             bind=options.bind,

@@ -14,6 +14,7 @@ from parties.roles.reviewing import chosen
 from parties.roles.showing import printable_answer
 from parties.roles.sites import ADD_LOGIN, add_login, connect_all, naming, read_offers
 from parties.roles.standing import PartyStatus, approvals, field_of, statuses
+from parties.roles.trained import following, model_start, model_used
 from parties.syft_side.access import Datasite
 from protocols.approval import to_text as approvals_text
 from protocols.errors import DatasiteError, RequestError, StateError
@@ -24,6 +25,7 @@ from protocols.request import to_text as signed_text
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+DIGEST_DIGITS = 64
 __all__ = [
     "PartyStatus",
     "add_login",
@@ -43,10 +45,28 @@ __all__ = [
 
 
 def draft(state: State, plan: Plan, offers: Mapping[str, Offer], *, nonce: str = "") -> ComputationRequest:
-    """The complete request of a plan, asked by this analyst now."""
-    card = state.card()
+    """The complete request of a plan, asked by this analyst now; what it names of a trained model is filled in."""
+    card, plan = state.card(), _with_model(state, plan, offers)
     analyst = AnalystEntry(name=card.name, organisation=card.organisation, key=card.signing_key)
     return build_request(plan, offers, analyst, now=datetime.now(UTC), nonce=nonce or secrets.token_hex(16))
+
+
+def _with_model(state: State, plan: Plan, offers: Mapping[str, Offer]) -> Plan:
+    """The plan with what follows from its trained model, when that was trained for a request of this analyst.
+
+    Somebody else's model must be named by its whole digest, and its settings in the plan.
+    """
+    used = model_used(plan)
+    if used is None:
+        return plan
+    start = model_start(plan)
+    try:
+        trained = find(state, start).request
+    except RequestError:
+        if len(start) < DIGEST_DIGITS:
+            raise
+        return plan
+    return following(plan, used, trained, offers)
 
 
 def sign(request: ComputationRequest, key: "Ed25519PrivateKey") -> SignedRequest:

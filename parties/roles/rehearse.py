@@ -46,6 +46,8 @@ def rehearse(
     """
     computation = catalog.find(request.computation, request.computation_version)
     data = _mock_data(request, computation, offers, seed)
+    used = computation.model_used
+    models = {} if used is None else used.mock(request.parameters, data)
     trace = Trace()
     with crew_of(all_cores()) as crew:
         programs = {
@@ -56,6 +58,7 @@ def rehearse(
                     data=data[role],
                     seed=injected(seed, role),
                     observe=_only(role, request, observe),
+                    model=models.get(role),
                     crew=crew,
                 )
             )

@@ -73,6 +73,8 @@ class RunSpec:
     """The party's full name, for its audit log; empty: its name in the roster."""
     bind: str = ""
     """Host to listen on when it isn't the roster's (for example 0.0.0.0 behind a published name)."""
+    model: str = ""
+    """The artifacts of the training whose model this run uses; empty: it uses none."""
     seed: str = ""
     """An injected private seed, 64 hex digits; empty: the worker draws one from the operating system."""
     cores: int = 0

@@ -118,6 +118,7 @@ class Worker:
                 data=self._tools.open_data(self._spec, self._request),
                 seed=seed,
                 observe=self._progress.observe,
+                model=self._tools.open_model(self._spec, computation),
                 crew=crew,
             )
             program = _program(computation, inputs)

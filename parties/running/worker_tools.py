@@ -6,11 +6,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from parties import catalog
-from parties.computation import Computation
+from parties.computation import Arrays, Computation
 from parties.running.runspec import RunSpec
-from protocols.errors import RequestError
+from protocols.errors import ModelError, RequestError, WireError
 from protocols.gate import Gate, ReleaseKey
 from protocols.request import ComputationRequest
+from protocols.wire import unpack_arrays
 from vertical.table import PartyData
 
 
@@ -32,6 +33,18 @@ def open_block(spec: RunSpec, request: ComputationRequest) -> PartyData:
     return store.open(entry.commitment, entry.columns, entry.label)
 
 
+def open_model(spec: RunSpec, computation: Computation) -> Arrays | None:
+    """This party's part of the model that the computation uses, None when it uses none; ModelError when unreadable."""
+    if computation.model_used is None:
+        return None
+    if not spec.model:
+        raise ModelError(f"{computation.name} needs a trained model, and the supervisor named none")
+    try:
+        return unpack_arrays(Path(spec.model).read_bytes())
+    except (OSError, WireError) as problem:
+        raise ModelError("the stored model can't be read", remedy="train again") from problem
+
+
 def utc_now() -> datetime:
     """The time on this machine."""
     return datetime.now(UTC)
@@ -49,5 +62,6 @@ class Tools:
     find: Callable[[str, str], Computation] = catalog.find
     check_code: Callable[[ComputationRequest], None] = catalog.check_code
     open_data: Callable[[RunSpec, ComputationRequest], PartyData] = open_block
+    open_model: Callable[[RunSpec, Computation], Arrays | None] = open_model
     gate: Callable[[ComputationRequest, str, Mapping[ReleaseKey, int]], Gate] = make_gate
     now: Callable[[], datetime] = utc_now

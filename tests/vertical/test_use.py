@@ -75,12 +75,19 @@ def test_all_rows_are_asked_unless_a_split_is_named():
     assert rows_asked(active, UseConfig(model=MODEL).split).tolist() == list(range(active.table.rows))
 
 
-@pytest.mark.parametrize("what", ["fill", "vote"])
-def test_more_people_than_the_request_allows_end_the_run(what):
-    with pytest.raises(OverlapError, match="26 people here aren't common, the request allows 25"):
-        use(what, max_passive_only=25)
+@pytest.mark.parametrize("what", ALL)
+def test_more_common_people_than_the_request_allows_end_the_run(what):
     with pytest.raises(OverlapError, match="52 people are common, the request allows 51"):
         use(what, max_common=51)
+
+
+@pytest.mark.parametrize(
+    ("what", "changes"), [("fill", {}), ("vote", {}), ("predict", {"receiver": "passive"})]
+)
+def test_more_others_than_the_request_allows_are_left_out_and_counted(what, changes):
+    _, right = use(what, max_passive_only=20, **changes)
+    assert right.report == {"shown": {"people": 20}, "left_out": {"people": 6}}
+    assert len(right.artifacts["rows.passive_only"]) == 20
 
 
 @pytest.mark.parametrize("what", ALL)

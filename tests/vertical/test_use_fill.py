@@ -39,7 +39,7 @@ def test_the_analyst_gets_numbers_of_people_and_the_quality_on_aligned_people():
     assert set(report["quality"]) == {"people", "passive_view", "active_view"}
     assert -1 <= report["quality"]["passive_view"]["unique"]["cosine"] <= 1
     assert report["quality"]["active_view"]["common"]["r2"] <= 1
-    assert right.report == {"shown": {"people": 26}}
+    assert right.report == {"shown": {"people": 26}, "left_out": {"people": 0}}
     assert releasable(left.report, 41)["quality"]["passive_view"]["unique"]["r2"] == {
         "suppressed": "metric",
         "reason": "stands on fewer than 41 people",

@@ -76,7 +76,8 @@ def test_the_analyst_gets_numbers_of_people_only(receiver):
     other = {"active": "active_only", "passive": "passive_only"}[receiver]
     people = {"active": 30, "passive": 26}[receiver]
     assert left.report == {"predicted": {"both": {"people": 52}, other: {"people": people}}}
-    assert right.report == {}
+    shown = {"shown": {"people": 26}, "left_out": {"people": 0}} if receiver == "passive" else {}
+    assert right.report == shown
 
 
 def test_only_what_the_receiver_needs_is_shown():

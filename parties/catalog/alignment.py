@@ -1,0 +1,78 @@
+"""Alignments as entries of the catalog: how many people are common, or who."""
+
+from collections.abc import Mapping
+
+from parties.computation import Computation, Inputs, MockPeople, Parameters
+from protocols.program import Outcome, Program
+from protocols.psi import PSI_KINDS, PSI_SIZE_KINDS, psi_manifest, size_manifest
+from vertical import align
+
+
+def _size_people(parameters: Parameters, rows: Mapping[str, int]) -> MockPeople:
+    return MockPeople(common=min(rows.values()) // 2)  # were all common, the rules would hide the size
+
+
+def _pairs_people(parameters: Parameters, rows: Mapping[str, int]) -> MockPeople:
+    return MockPeople(common=align.align_terms(parameters, rows).most_common)
+
+
+def _size_program(inputs: Inputs) -> Program[Outcome]:
+    settings = inputs.settings
+    return align.size_program(
+        inputs.role,
+        inputs.data.keys,
+        inputs.seed,
+        align.align_terms(settings.parameters, settings.rows),
+        group=settings.minimum_group,
+        crew=inputs.crew,
+        observe=inputs.observe,
+    )
+
+
+def _pairs_program(inputs: Inputs) -> Program[Outcome]:
+    settings = inputs.settings
+    return align.pairs_program(
+        inputs.role,
+        inputs.data.keys,
+        inputs.seed,
+        align.align_terms(settings.parameters, settings.rows),
+        group=settings.minimum_group,
+        least=settings.minimum_overlap,
+        crew=inputs.crew,
+        observe=inputs.observe,
+    )
+
+
+SIZE = Computation(
+    name="align.size",
+    version="1",
+    summary="Counts the people that two parties have in common; neither learns who they are",
+    roles=("active", "passive"),
+    analyst_receives=(
+        "how many people are common, rounded down to a multiple of the smallest group, or that it is hidden: "
+        "too few are common, or too few of one party's people are not",
+    ),
+    parameters=lambda given, least: align.complete(align.SIZE_SETTINGS, given),
+    manifest=lambda given, rows: size_manifest(align.ACTIVE, align.PASSIVE, align.align_terms(given, rows)),
+    mock_people=_size_people,
+    program=_size_program,
+    kinds=lambda: PSI_SIZE_KINDS,
+    reads_columns=False,
+)
+PAIRS = Computation(
+    name="align.pairs",
+    version="1",
+    summary="Finds the people that two parties have in common; both learn which of their own they are",
+    roles=("active", "passive"),
+    analyst_receives=(
+        "how many people are common, rounded down to a multiple of the smallest group, or that it is hidden: "
+        "too few of one party's people are not",
+    ),
+    parameters=lambda given, least: align.complete(align.PAIRS_SETTINGS, given),
+    manifest=lambda given, rows: psi_manifest(align.ACTIVE, align.PASSIVE, align.align_terms(given, rows)),
+    mock_people=_pairs_people,
+    program=_pairs_program,
+    kinds=lambda: PSI_KINDS,
+    reads_columns=False,
+    row_bounds=("max_common",),
+)

@@ -1,0 +1,108 @@
+"""The training of FedCVT as an entry of the catalog."""
+
+from collections.abc import Mapping
+
+from parties.computation import Arrays, Computation, Inputs, MockPeople, ModelLeft, Parameters
+from protocols.errors import ConfigError, RequestError
+from protocols.program import Json, Outcome, Program
+from protocols.psi import UNBOUNDED
+from protocols.request import Release
+from protocols.wire import Message
+
+
+def _parameters(given: Mapping[str, object], minimum_overlap: int) -> Parameters:
+    from vertical.config import FedCVTConfig
+
+    known = [name for name, _ in FedCVTConfig().to_parameters() if name != "minimum_overlap"]
+    unknown = sorted(given.keys() - set(known))
+    if unknown:
+        raise ConfigError(
+            f"unknown parameters: {', '.join(unknown)}", remedy=f"there are: {', '.join(known)}"
+        )
+    values = {**given, "minimum_overlap": minimum_overlap}
+    return FedCVTConfig(**values).to_parameters()  # type: ignore[arg-type]  # the config checks every value
+
+
+def _manifest(parameters: Parameters, rows: Mapping[str, int]) -> tuple[Release, ...]:
+    from vertical.config import FedCVTConfig
+    from vertical.manifest import manifest
+
+    return manifest(FedCVTConfig.from_parameters(parameters), rows["active"], rows["passive"])
+
+
+def _mock_people(parameters: Parameters, rows: Mapping[str, int]) -> MockPeople:
+    from vertical.config import FedCVTConfig
+
+    config = FedCVTConfig.from_parameters(parameters)
+    common = min(config.max_common, *rows.values())
+    train = min(config.max_aligned_train, common)
+    return MockPeople(common=common, train=train, test=min(config.max_aligned_test, common - train))
+
+
+def _program(inputs: Inputs) -> Program[Outcome]:
+    from vertical.active import active_program
+    from vertical.config import FedCVTConfig
+    from vertical.passive import passive_program
+
+    settings = inputs.settings
+    config = FedCVTConfig.from_parameters(settings.parameters)
+    if config.minimum_overlap != settings.minimum_overlap:
+        raise RequestError(
+            f"the request says minimum_overlap {settings.minimum_overlap}, its parameters {config.minimum_overlap}"
+        )
+    program = {"active": active_program, "passive": passive_program}[inputs.role]
+    return program(
+        inputs.data,
+        config,
+        settings.public_seed,
+        inputs.seed,
+        inputs.observe,
+        resume=inputs.resume,
+        rows=(settings.rows.get("active", UNBOUNDED), settings.rows.get("passive", UNBOUNDED)),
+        crew=inputs.crew,
+    )
+
+
+def _kinds() -> tuple[type[Message], ...]:
+    from vertical.messages import KINDS
+
+    return KINDS
+
+
+def _describe(role: str, arrays: Arrays) -> Mapping[str, Json]:
+    from vertical.model import describe
+
+    return describe(role, arrays)
+
+
+def _tensors(arrays: Arrays) -> tuple[str, ...]:
+    from vertical.model import tensor_names
+
+    return tensor_names(arrays)
+
+
+def _without_memory(arrays: Arrays) -> Arrays:
+    from vertical.model import without_memory
+
+    return without_memory(arrays)
+
+
+TRAIN = Computation(
+    name="vertical.fedcvt.train",
+    version="1",
+    summary="Aligns people, trains FedCVT on aligned and unaligned ones, evaluates it on test people",
+    roles=("active", "passive"),
+    analyst_receives=(
+        "AUC, accuracy and related scores on test people, per method and situation, to three digits",
+        "numbers of people per group and of pseudo labels, small ones suppressed",
+        "the mean training loss per interval",
+    ),
+    parameters=_parameters,
+    manifest=_manifest,
+    mock_people=_mock_people,
+    program=_program,
+    kinds=_kinds,
+    label_role="active",
+    model_left=ModelLeft(describe=_describe, tensors=_tensors, without_memory=_without_memory),
+    row_bounds=("max_common", "max_aligned_train", "max_aligned_test", "max_passive_only"),
+)

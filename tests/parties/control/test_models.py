@@ -1,0 +1,171 @@
+"""A request that uses a trained model: found, handed to the worker, and refused when it may not be used (any more)."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from parties.control.runs import Ledger
+from parties.control.supervisor import Supervisor, only_one
+from parties.running.runspec import ARTIFACTS_FILE, load_spec
+from protocols.approval import Decision
+from protocols.audit import AuditEvent, AuditLog
+from protocols.request import ComputationRequest, digest
+from tests.parties.control.offices import EMAIL, Offices, copied, make_offices
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Offices:
+    return make_offices(tmp_path_factory.mktemp("offices"))
+
+
+@pytest.fixture
+def offices(template: Offices, tmp_path: Path) -> Offices:
+    return copied(template, tmp_path)
+
+
+def wanted(request: ComputationRequest) -> str:
+    return str(dict(request.parameters).get("trained", ""))
+
+
+@contextmanager
+def running(offices: Offices, behaviour: str = "quick") -> Iterator[Supervisor]:
+    supervisor = offices.supervisor(behaviour, model_wanted=wanted)
+    with only_one(offices.bank):
+        supervisor.start()
+        try:
+            if not (offices.bank.folder / "users.json").exists():
+                offices.ask("add_user", name="ana", email=EMAIL)
+            yield supervisor
+        finally:
+            supervisor.stop()
+
+
+def folder(offices: Offices, request: ComputationRequest, run: int = 1) -> Path:
+    return offices.bank.runs / f"{digest(request)}-{run}"
+
+
+def train(offices: Offices, **changes: object) -> ComputationRequest:
+    """A finished training whose run left artifacts."""
+    request = offices.approved(**changes)
+    assert offices.start(request)["ok"]
+    offices.wait(request, "DONE")
+    (folder(offices, request) / ARTIFACTS_FILE).write_bytes(b"a model")
+    return request
+
+
+def use(offices: Offices, model: str, **changes: object) -> ComputationRequest:
+    """An approved request that uses the model."""
+    return offices.approved(nonce="1" * 32, parameters=(("trained", model),), **changes)
+
+
+def refused(offices: Offices, request: ComputationRequest) -> str:
+    """The reason in the log for which the start of the request was refused, as a model."""
+    answer = offices.start(request)
+    assert answer["error"] == "model"
+    last = list(AuditLog(offices.bank.audit_path, "bank").entries())[-1]
+    assert (last.event, last.result) == (AuditEvent.START_REFUSED, "refused")
+    assert not folder(offices, request).exists()
+    return str(dict(last.detail)["reason"])
+
+
+def test_the_worker_is_given_the_newest_finished_run_and_the_log_says_which(offices: Offices) -> None:
+    with running(offices):
+        request = train(offices, runs=2)
+        assert offices.start(request)["run"] == 2
+        offices.wait(request, "DONE")
+        newest = folder(offices, request, 2) / ARTIFACTS_FILE
+        newest.write_bytes(b"a newer model")
+        later = use(offices, digest(request))
+        assert offices.start(later)["ok"]
+        offices.wait(later, "DONE")
+        assert load_spec(folder(offices, later)).model == str(newest)
+        started = [
+            e for e in AuditLog(offices.bank.audit_path, "bank").entries() if e.event == AuditEvent.STARTED
+        ]
+        assert dict(started[-1].detail)["model"] == digest(request)
+        assert dict(started[-1].detail)["model_run"] == 2
+        assert load_spec(folder(offices, request)).model == ""
+
+
+def test_a_model_is_found_again_after_a_restart(offices: Offices) -> None:
+    with running(offices):
+        request = train(offices)
+    with running(offices):
+        later = use(offices, digest(request))
+        assert offices.start(later)["ok"]
+        offices.wait(later, "DONE")
+
+
+@pytest.mark.parametrize("model", ["ab" * 32, "not a digest"])
+def test_an_unknown_model_is_refused(offices: Offices, model: str) -> None:
+    with running(offices):
+        assert "is not known here" in refused(offices, use(offices, model))
+
+
+def test_a_training_that_has_not_finished_is_refused(offices: Offices) -> None:
+    with running(offices):
+        request = offices.approved()
+        assert "no run of its request has finished here, it is APPROVED" in refused(
+            offices, use(offices, digest(request))
+        )
+
+
+def test_a_model_whose_files_are_gone_is_refused(offices: Offices) -> None:
+    with running(offices):
+        request = train(offices)
+        (folder(offices, request) / ARTIFACTS_FILE).unlink()
+        assert "the files of its run are gone" in refused(offices, use(offices, digest(request)))
+
+
+def test_a_withdrawn_model_is_refused_for_good(offices: Offices) -> None:
+    with running(offices):
+        request = train(offices)
+        revocation = offices.decision(offices.bank, request, Decision.REVOKE, reason="no longer")
+        assert offices.ask("decide", decision=revocation)["ok"]
+        later = use(offices, digest(request))
+        assert "was withdrawn" in refused(offices, later)
+    with running(offices):
+        assert "was withdrawn" in refused(offices, later)
+
+
+def test_a_model_that_the_peer_withdrew_is_refused(offices: Offices) -> None:
+    with running(offices):
+        request = train(offices)
+        (folder(offices, request) / "withdrawn.json").write_text(json.dumps({"mark": "withdrawn by shop"}))
+        assert "was withdrawn" in refused(offices, use(offices, digest(request)))
+
+
+def test_a_model_of_other_roles_is_refused(offices: Offices) -> None:
+    with running(offices):
+        request = train(offices)
+        bank, shop = offices.request().parties
+        parties = (replace(bank, role="passive"), replace(shop, role="active"))
+        (block,) = offices.request().blocks
+        swapped = use(offices, digest(request), parties=parties, blocks=(replace(block, role="passive"),))
+        assert "between other parties or in other roles" in refused(offices, swapped)
+
+
+def test_a_revocation_stops_what_uses_the_model(offices: Offices) -> None:
+    with running(offices):
+        request = train(offices)
+    with running(offices, "steps"):
+        later = use(offices, digest(request))
+        assert offices.start(later)["ok"]
+        revocation = offices.decision(offices.bank, request, Decision.REVOKE, reason="no longer")
+        assert offices.ask("decide", decision=revocation)["ok"]
+        assert offices.wait(later, "REVOKED")["reason"] == "revoked"
+        assert not (folder(offices, later) / "checkpoints").exists()
+
+
+def test_the_ledger_knows_finished_runs_only(offices: Offices) -> None:
+    with running(offices):
+        request = train(offices, runs=2)
+    with running(offices, "vanish"):
+        offices.start(request)
+        offices.wait(request, "INTERRUPTED")
+        assert Ledger(offices.bank.ledger_path).done_runs(digest(request)) == (1,)
+        assert Ledger(offices.bank.ledger_path).done_runs("f" * 64) == ()
