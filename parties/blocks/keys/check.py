@@ -13,11 +13,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from parties.blocks.keys.counting import Codes, coded, combined, merged
 from parties.blocks.keys.exact import CodeRule, TextRule
 from parties.blocks.keys.folding import flat, folded, without_marks
 from parties.blocks.keys.form import KeyFormat
 from parties.blocks.keys.reading import Duplicates, KeyPolicy, KeyReport, given_cells, read_keys
-from parties.blocks.keys.recipe import KeyRecipe, joined, parse_recipe
+from parties.blocks.keys.recipe import KeyRecipe, parse_recipe
 from parties.blocks.keys.rule import KeyRule, identifier
 
 TRIED = ("text:trim", "code", "name", "email", "email:gmail,outlook", "date")
@@ -85,40 +86,50 @@ def check_keys(
     policy = KeyPolicy(duplicates=Duplicates.FIRST, missing=missing)
     keys = read_keys(columns, recipe, policy)
     given = [flat(cells) for cells in given_cells(columns, recipe, policy)]
-    parts = [flat(part) for part in recipe.parts_of([pa.chunked_array([cells]) for cells in given])]
-    ways, odd = _ways(recipe, parts)
+    parts = [flat(rule.normalise(_one(cells))) for rule, cells in zip(recipe.parts, given, strict=True)]
+    codes = [coded(part) for part in parts]
+    ways, odd = _ways(recipe, parts, combined(codes))
     return KeyCheck(
         report=keys.report,
         forms=keys.forms,
         odd=odd,
         ways=ways,
-        alternatives=tuple(_alternatives(tuple(columns), recipe, given, parts)),
-        without=tuple(_without(tuple(columns), parts)),
+        alternatives=tuple(_alternatives(tuple(columns), recipe, given, codes)),
+        without=tuple(_without(tuple(columns), codes)),
     )
 
 
-def _ways(recipe: KeyRecipe, parts: Sequence[pa.LargeStringArray]) -> tuple[tuple[Way, ...], int]:
+def _ways(recipe: KeyRecipe, parts: Sequence[pa.LargeStringArray], now: Codes) -> tuple[tuple[Way, ...], int]:
     """The ways of writing that occur and that the part's rule tells apart, all of them together, and how many rows are
-    odd."""
-    usable = _usable(parts)
+    odd. `now` are the codes of the whole keys."""
     found: list[Way] = []
-    odd = np.zeros(len(usable), bool)
+    odd = np.zeros(len(now), bool)
     every = list(parts)
     for name, fold in _WAYS.items():
         told = [name in _told_apart(rule) for rule in recipe.parts]
-        if not any(told):
-            continue
         plain = [fold(part) if apart else part for part, apart in zip(parts, told, strict=True)]
         every = [fold(part) if apart else part for part, apart in zip(every, told, strict=True)]
-        rows = usable & _differ(parts, plain)
-        if rows.any():
-            found.append(Way(name=name, rows=int(rows.sum()), merged=_merged(parts, plain)))
-        if rows.sum() < ODD_SHARE * usable.sum():
+        way, rows = _way(name, parts, plain, now)
+        if way.rows:
+            found.append(way)
+        if way.rows < ODD_SHARE * np.count_nonzero(now >= 0):
             odd |= rows
     if len(found) > 1:
-        rows = usable & _differ(parts, every)
-        found.append(Way(name="any of these", rows=int(rows.sum()), merged=_merged(parts, every)))
+        found.append(_way("any of these", parts, every, now)[0])
     return tuple(found), int(odd.sum())
+
+
+def _way(
+    name: str, parts: Sequence[pa.LargeStringArray], plain: Sequence[pa.LargeStringArray], now: Codes
+) -> tuple[Way, NDArray[np.bool_]]:
+    """The way's counts, and the usable rows that have it: those in which a part differs from its plain form."""
+    rows = np.zeros(len(now), bool)
+    for part, same in zip(parts, plain, strict=True):
+        rows |= _differ(part, same)
+    rows &= now >= 0
+    count = int(rows.sum())
+    equal = merged(now, combined([coded(part) for part in plain])) if count else 0
+    return Way(name=name, rows=count, merged=equal), rows
 
 
 def _told_apart(rule: KeyRule) -> Sequence[str]:
@@ -129,30 +140,27 @@ def _told_apart(rule: KeyRule) -> Sequence[str]:
 
 
 def _alternatives(
-    columns: Sequence[str],
-    recipe: KeyRecipe,
-    given: Sequence[pa.LargeStringArray],
-    parts: Sequence[pa.LargeStringArray],
+    columns: Sequence[str], recipe: KeyRecipe, given: Sequence[pa.LargeStringArray], codes: Sequence[Codes]
 ) -> Iterator[Alternative]:
     """Each column under each other rule that fits and would change something, the other columns as they are."""
+    now = combined(codes)
     for place, (column, cells) in enumerate(zip(columns, given, strict=True)):
-        present = len(cells) - cells.null_count
         for rule in _tried(cells):
             if rule == recipe.parts[place]:
                 continue
-            made = flat(rule.normalise(pa.chunked_array([cells])))
-            if len(made) - made.null_count < max(1, LEAST_FITTING * present):
+            made = flat(rule.normalise(_one(cells)))
+            if len(made) - made.null_count < max(1, LEAST_FITTING * (len(cells) - cells.null_count)):
                 continue
-            others = [*parts[:place], made, *parts[place + 1 :]]
-            usable = _usable(others)
-            rewritten = int((usable & _differ([cells], [made])).sum())
-            if rewritten or usable.sum() != _usable(parts).sum():
+            then = combined([*codes[:place], coded(made), *codes[place + 1 :]])
+            rewritten = int(np.count_nonzero(_differ(cells, made) & (then >= 0)))
+            usable = int(np.count_nonzero(then >= 0))
+            if rewritten or usable != np.count_nonzero(now >= 0):
                 yield Alternative(
                     column=column,
                     rule=identifier(rule),
-                    usable=int(usable.sum()),
+                    usable=usable,
                     rewritten=rewritten,
-                    merged=_merged(parts, others),
+                    merged=merged(now, then),
                 )
 
 
@@ -163,38 +171,23 @@ def _tried(cells: pa.LargeStringArray) -> Iterator[KeyRule]:
         yield parse_recipe(text).parts[0]
 
 
-def _without(columns: Sequence[str], parts: Sequence[pa.LargeStringArray]) -> Iterator[Without]:
+def _without(columns: Sequence[str], codes: Sequence[Codes]) -> Iterator[Without]:
+    now = combined(codes)
     for place, column in enumerate(columns):
-        others = [*parts[:place], *parts[place + 1 :]]
-        if others:
-            yield Without(column=column, usable=int(_usable(others).sum()), merged=_merged(parts, others))
+        if len(codes) > 1:
+            then = combined([*codes[:place], *codes[place + 1 :]])
+            yield Without(column=column, usable=int(np.count_nonzero(then >= 0)), merged=merged(now, then))
 
 
-def _merged(parts: Sequence[pa.LargeStringArray], others: Sequence[pa.LargeStringArray]) -> int:
-    """How many different keys fewer there are with other parts, among the rows that have both."""
-    both = pa.array(_usable(parts) & _usable(others))
-    return _distinct(parts, both) - _distinct(others, both)
+def _differ(one: pa.LargeStringArray, other: pa.LargeStringArray) -> NDArray[np.bool_]:
+    """Rows in which the texts differ; a null never does."""
+    if one is other:
+        return np.zeros(len(one), bool)
+    return np.asarray(pc.fill_null(pc.not_equal(one, other), False), dtype=np.bool_)
 
 
-def _distinct(parts: Sequence[pa.LargeStringArray], rows: pa.BooleanArray) -> int:
-    whole = joined([pa.chunked_array([part.filter(rows)]) for part in parts])
-    return int(pc.count_distinct(whole, mode="only_valid").as_py())
-
-
-def _usable(parts: Sequence[pa.LargeStringArray]) -> NDArray[np.bool_]:
-    return np.asarray(np.logical_and.reduce([np.asarray(part.is_valid()) for part in parts]), dtype=np.bool_)
-
-
-def _differ(parts: Sequence[pa.LargeStringArray], others: Sequence[pa.LargeStringArray]) -> NDArray[np.bool_]:
-    """Rows in which any part differs; a null never does."""
-    differ = [
-        np.asarray(pc.fill_null(pc.not_equal(one, other), False))
-        for one, other in zip(parts, others, strict=True)
-        if one is not other
-    ]
-    return (
-        np.asarray(np.logical_or.reduce(differ), dtype=np.bool_) if differ else np.zeros(len(parts[0]), bool)
-    )
+def _one(cells: pa.LargeStringArray) -> pa.ChunkedArray:
+    return pa.chunked_array([cells])
 
 
 def _dropped(pattern: str) -> Callable[[pa.LargeStringArray], pa.LargeStringArray]:
@@ -203,8 +196,8 @@ def _dropped(pattern: str) -> Callable[[pa.LargeStringArray], pa.LargeStringArra
 
 _WAYS: Mapping[str, Callable[[pa.LargeStringArray], pa.LargeStringArray]] = {
     "blanks": _dropped(r"[\s\pZ]"),
-    "letter case": lambda cells: flat(folded(pa.chunked_array([cells]), pc.utf8_lower, str.casefold)),
-    "accents": lambda cells: flat(folded(pa.chunked_array([cells]), lambda plain: plain, without_marks)),
+    "letter case": lambda cells: flat(folded(_one(cells), pc.utf8_lower, str.casefold)),
+    "accents": lambda cells: flat(folded(_one(cells), lambda plain: plain, without_marks)),
     "punctuation": _dropped(r"[^\s\pZ\pL\pM\pN]"),
     "zeros in front": lambda cells: pc.replace_substring_regex(cells, pattern="^0+(.)", replacement=r"\1"),
 }

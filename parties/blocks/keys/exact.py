@@ -111,5 +111,5 @@ class CodeRule:
 
 
 def _code(text: str) -> str:
-    upper = unicodedata.normalize("NFKC", text).upper()
-    return only_letters_and_digits(unicodedata.normalize("NFKC", upper))
+    upper = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).upper())
+    return unicodedata.normalize("NFKC", only_letters_and_digits(upper))

@@ -45,9 +45,15 @@ def folded(
     whole = columnwise(texts)
     other = pc.fill_null(pc.invert(pc.string_is_ascii(texts)), False)
     if pc.any(other).as_py():
-        made = pa.array([one(text) for text in texts.filter(other).to_pylist()], pa.large_string())
-        whole = pc.replace_with_mask(whole, other, made)
+        whole = pc.replace_with_mask(whole, other, each(texts.filter(other), one))
     return pa.chunked_array([whole])
+
+
+def each(texts: pa.LargeStringArray, change: Callable[[str], str | None]) -> pa.LargeStringArray:
+    """The texts changed one by one, each different one once; null stays null."""
+    coded = texts.dictionary_encode()
+    made = [None if text is None else change(text) for text in coded.dictionary.to_pylist()]
+    return pa.array(made, pa.large_string()).take(coded.indices)
 
 
 def lower_without_accents(text: str) -> str:
