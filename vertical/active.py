@@ -98,7 +98,7 @@ def train_and_evaluate(
 ) -> Program[Outcome]:
     """The run from message 3 on, for groups that are known already."""
     config, n = run.config, len(groups.aligned_train)
-    features, labels = Features.of(data, groups, config.scaling, config.active_view), _labels(data, groups)
+    features, labels = Features.of(data, groups, config, config.active_view), _labels(data, groups)
     components = yield from _components(config, groups, resume)
     search = Search.start(run, features, labels, resume)
 

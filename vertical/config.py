@@ -80,7 +80,7 @@ class FedCVTConfig:
     `unique_passive` width of each party's unique one (0: `d` too), `hidden` width of an MLP, `channels` of a CNN,
     `image_active` and `image_passive` "HxW" where a party's columns are the pixels of an image, row by row ("": no
     image), `normalisation` after hidden layers, `head_hidden` width of a hidden layer in the heads (0: linear heads).
-    Input: `scaling` of numeric columns.
+    Input: `scaling` of numeric columns, `cuts` 0/1 features beside each (see `vertical.numeric_rule`).
     Optimiser (AdamW at both parties): `steps`, `learning_rate`, `schedule`, `weight_decay`.
     Regularisation: `dropout` in the encoders, `input_noise` (standard deviation on scaled features),
     `label_smoothing` (share given to the uniform distribution), `class_balance` (loss weights by class).
@@ -114,6 +114,7 @@ class FedCVTConfig:
     normalisation: Normalisation = Normalisation.NONE
     head_hidden: int = 0
     scaling: Scaling = Scaling.AUTO
+    cuts: int = 8
     steps: int = 400
     learning_rate: float = 0.01
     schedule: Schedule = Schedule.COSINE
@@ -244,6 +245,7 @@ _RANGES: dict[str, tuple[float, float]] = {
     "unique_passive": (0, 4096),
     "hidden": (1, 65536),
     "channels": (1, 1024),
+    "cuts": (0, 64),
     "head_hidden": (0, 65536),
     "steps": (1, _LARGE),
     "learning_rate": (1e-9, 10.0),

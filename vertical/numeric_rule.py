@@ -7,6 +7,10 @@ is then "robust"); "quantile" replaces it by the normal
 score of its rank among the training rows, linear between at most KNOTS of them; "robust" takes the value as it is, but
 centres on the median and divides by the distance of the quartiles.
 
+Beside it stand 0/1 features "at least this much" for a few cuts (ours): with them a linear model can follow any shape,
+such as the income of middle age or the capital gain that only some people have. The cuts are quantiles of the training
+rows; where more than half of them are equal, of the others; all steps of a column with few values; none with two.
+
 Infinities count as the far end of the scale. A missing value becomes 0 (the centre) and, where training rows had
 missing values, sets an indicator. A column or indicator that is constant on the training rows gives no feature.
 """
@@ -42,7 +46,7 @@ Floats = NDArray[np.float64]
 class NumericRule:
     """How a numeric column becomes features: `value` and `missing` say which of the two it gives.
 
-    unit: of the logarithm, 0 for none. knots and scores: of the quantile scale, ascending, () for none.
+    unit: of the logarithm, 0 for none. knots and scores: of the quantile scale, () for none. All tuples are ascending.
     """
 
     name: str
@@ -53,6 +57,7 @@ class NumericRule:
     scores: tuple[float, ...] = ()
     centre: float = 0.0
     spread: float = 1.0
+    cuts: tuple[float, ...] = ()
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -62,10 +67,11 @@ class NumericRule:
     @property
     def features(self) -> tuple[str, ...]:
         """Names of the features."""
-        return (self.name,) * self.value + (f"{self.name} missing",) * self.missing
+        steps = tuple(f"{self.name} >= {cut:g}" for cut in self.cuts)
+        return (self.name,) * self.value + steps + (f"{self.name} missing",) * self.missing
 
     def apply(self, columns: Sequence[Column]) -> Floats:
-        """Features (rows, 0 to 2) of the column."""
+        """Features (rows, 0 or more) of the column."""
         (column,) = columns
         if not isinstance(column, NumericColumn):
             raise BlockError(f"column {self.name!r}: numeric when the rules were fitted, now categorical")
@@ -75,6 +81,7 @@ class NumericRule:
             parts.append(
                 np.where(absent, 0.0, standardised(self.lay(column.values), self.centre, self.spread))
             )
+        parts += [(column.values >= cut).astype(np.float64) for cut in self.cuts]  # a missing value: 0
         if self.missing:
             parts.append(absent.astype(np.float64))
         return np.stack(parts, axis=1) if parts else np.zeros((len(absent), 0))
@@ -86,8 +93,8 @@ class NumericRule:
         return squash(values, self.unit)
 
 
-def fit_numeric(column: NumericColumn, scaling: Scaling) -> NumericRule:
-    """The rule of a column that holds training rows only."""
+def fit_numeric(column: NumericColumn, scaling: Scaling, cuts: int) -> NumericRule:
+    """The rule of a column that holds training rows only, with at most so many cuts."""
     absent = np.isnan(column.values)
     finite = bounded(column.values[np.isfinite(column.values)])
     missing = bool(absent.any() and not absent.all())
@@ -115,6 +122,7 @@ def fit_numeric(column: NumericColumn, scaling: Scaling) -> NumericRule:
         scores=scores,
         centre=centre,
         spread=spread,
+        cuts=_cuts(finite, cuts),
     )
 
 
@@ -160,3 +168,16 @@ def _ranks(values: Floats) -> tuple[tuple[float, ...], tuple[float, ...]]:
     kept = np.unique(np.searchsorted(share, wanted)) if len(distinct) > KNOTS else np.arange(len(distinct))
     scores = tuple(map(NormalDist().inv_cdf, share[kept].tolist()))
     return tuple(distinct[kept].tolist()), scores
+
+
+def _cuts(values: Floats, count: int) -> tuple[float, ...]:
+    """Ascending bounds that part finite values (rows,), which aren't all equal, in groups of similar size."""
+    distinct, sizes = np.unique(values, return_counts=True)
+    if count == 0 or len(distinct) == 2:  # two values: the scaled value says it all
+        return ()
+    if len(distinct) <= count + 1:
+        return tuple(distinct[1:].tolist())
+    most = sizes.argmax()
+    parted = values if sizes[most] * 2 <= len(values) else values[values != distinct[most]]
+    chosen = np.unique(np.quantile(parted, np.linspace(0.0, 1.0, count, endpoint=False), method="lower"))
+    return tuple(chosen[chosen > distinct[0]].tolist())

@@ -63,7 +63,7 @@ def train_and_evaluate(
 ) -> Program[Outcome]:
     """The run after the alignment, for groups that are known already."""
     config, n = run.config, len(groups.aligned_train)
-    features = Features.of(data, groups, config.scaling, config.passive_view)
+    features = Features.of(data, groups, config, config.passive_view)
     components = fit_components(to_array(features.training()), config.linear_views)
     if resume is None:
         yield from _send_linear_views(config, components, features)

@@ -1,7 +1,7 @@
 """Turns a party's typed columns into numbers for its encoders, by rules fitted on its own training rows.
 
 numpy only and without randomness: equal rows give equal rules. The rules stay at the party; they hold level names,
-moments and, for a quantile scale, values of its columns. The modules of the rules say what becomes of which column.
+moments and some values of its columns. The modules of the rules say what becomes of which column.
 """
 
 from __future__ import annotations
@@ -72,22 +72,30 @@ def _rule(entry: dict[str, object]) -> Rule:
 
 
 def fit(
-    table: Table, rows: Rows, scaling: Scaling = Scaling.AUTO, image: tuple[int, int] | None = None
+    table: Table,
+    rows: Rows,
+    scaling: Scaling = Scaling.AUTO,
+    image: tuple[int, int] | None = None,
+    *,
+    cuts: int = 0,
 ) -> Preprocessor:
     """Rules fitted on `rows`, int64 indices of the party's training rows; no other row is looked at.
 
     `image` is the height and width of the image that all columns are together, row by row; None if they are none.
+    `cuts` is the number of 0/1 features at most beside a numeric column's scaled value.
     """
     if len(rows) == 0:
         raise BlockError("no training rows to fit the preprocessing on")
     training = table.take(rows)
     if image is not None:
         return Preprocessor((fit_pixels(training, image),))
-    fitted = Preprocessor(tuple(_fit_column(column, scaling) for column in training.columns))
+    fitted = Preprocessor(tuple(_fit_column(column, scaling, cuts) for column in training.columns))
     if not fitted.features:
         raise BlockError(f"every column is constant on the training rows: {', '.join(table.names)}")
     return fitted
 
 
-def _fit_column(column: Column, scaling: Scaling) -> Rule:
-    return fit_numeric(column, scaling) if isinstance(column, NumericColumn) else fit_categorical(column)
+def _fit_column(column: Column, scaling: Scaling, cuts: int) -> Rule:
+    if isinstance(column, NumericColumn):
+        return fit_numeric(column, scaling, cuts)
+    return fit_categorical(column)

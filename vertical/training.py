@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from protocols.errors import ModelError, ProtocolError
 from protocols.program import Observe, Progress
 from protocols.seeds import PrivateSeed, derive, public_order
-from vertical.config import FedCVTConfig, Scaling, ViewShape
+from vertical.config import FedCVTConfig, ViewShape
 from vertical.groups import Groups
 from vertical.preprocess import Preprocessor, fit
 from vertical.table import PartyData, Rows
@@ -64,9 +64,9 @@ class Features:
     rules: Preprocessor
 
     @classmethod
-    def of(cls, data: PartyData, groups: Groups, scaling: Scaling, shape: ViewShape) -> Features:
+    def of(cls, data: PartyData, groups: Groups, config: FedCVTConfig, shape: ViewShape) -> Features:
         """Features of the groups; the rules are fitted on the party's own training rows."""
-        rules = fit(data.table, groups.training(), scaling, shape.image)
+        rules = fit(data.table, groups.training(), config.scaling, shape.image, cuts=config.cuts)
 
         def transform(rows: Rows) -> Tensor:
             return torch.tensor(rules.transform(data.table.take(rows)))

@@ -51,7 +51,8 @@ def test_no_candidate_changes_what_is_sent(name: str) -> None:
     assert manifest(chosen, 1000, 900) == manifest(config, 1000, 900)
 
 
-SENT = {"d", "unique_active", "unique_passive", "image_active", "image_passive", "scaling", "steps", "folds"}
+SENT = {"d", "unique_active", "unique_passive", "image_active", "image_passive", "scaling", "cuts"}
+SENT |= {"steps", "folds"}
 SENT |= {"early_stopping", "linear_views", "candidates", "aligned_batch", "alone_batch", "memory_pool"}
 SENT |= {"memory_every", "evaluation_batch", "minimum_overlap", "final_vote", "baselines", "baseline_steps"}
 SENT |= {"checkpoint_every", "max_common", "max_aligned_train", "max_aligned_test", "max_passive_only"}

@@ -30,7 +30,8 @@ def rows_of(group: str, size: int, batch: int, step: int) -> torch.Tensor:
 
 def scaled(party, config: FedCVTConfig, shape: ViewShape, rows, alone):
     """Features of all rows of a party by rules fitted on its training rows."""
-    rules = fit(party.table, np.concatenate([rows, alone]), config.scaling, shape.image)
+    training = np.concatenate([rows, alone])
+    rules = fit(party.table, training, config.scaling, shape.image, cuts=config.cuts)
     return rules.transform(party.table)
 
 
