@@ -74,7 +74,7 @@ def test_blocks_hold_their_people_and_no_others():
 def test_what_is_not_there_is_named(monkeypatch):
     with pytest.raises(ConfigError, match="data must be one of digits, adult"):
         load("iris")
-    with pytest.raises(DataMissingError, match="x.csv isn.t installed") as caught:
+    with pytest.raises(DataMissingError, match="isn't installed") as caught:
         two_views._file("a-package-that-nobody-has", "x.csv", "pip install nothing")
     assert caught.value.remedy == "it comes with a package: pip install nothing"
     assert NAMES == ("digits", "adult", "caravan", "breast", "mnist")
