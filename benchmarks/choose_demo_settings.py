@@ -34,7 +34,8 @@ from parties.demo.data import BANK_COLUMNS, RETAILER_COLUMNS, People, Rows, deal
 from protocols.program import Outcome
 from protocols.seeds import injected
 from vertical import one_process
-from vertical.config import EncoderKind, FedCVTConfig
+from vertical.choices import EncoderKind
+from vertical.config import FedCVTConfig
 from vertical.preprocess import fit
 
 ALIGNED = 200

@@ -26,7 +26,8 @@ from torch.nn import functional
 
 from protocols.errors import ConfigError
 from protocols.seeds import PrivateSeed, derive, public_order
-from vertical.config import EncoderKind, FedCVTConfig, PseudoWeighting
+from vertical.choices import EncoderKind, PseudoWeighting
+from vertical.config import FedCVTConfig
 from vertical.encoders import view_encoder
 from vertical.fedcvt import learning_rate, pseudo_weight
 from vertical.heads import Heads

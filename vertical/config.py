@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -10,66 +9,15 @@ from enum import StrEnum
 from protocols.errors import ConfigError
 from protocols.settings import Parameters, Scalar, check_settings, from_parameters, to_parameters
 from vertical.candidates import CANDIDATES, GIVEN, candidate_names
-
-
-class EncoderKind(StrEnum):
-    """Shape of the four encoders; CNN is an MLP at a party whose columns aren't an image."""
-
-    LINEAR = "linear"
-    MLP = "mlp"
-    CNN = "cnn"
-
-
-class Normalisation(StrEnum):
-    """What follows each hidden layer of the encoders: nothing, batch or layer normalisation."""
-
-    NONE = "none"
-    BATCH = "batch"
-    LAYER = "layer"
-
-
-class Scaling(StrEnum):
-    """How numbers are scaled before an encoder reads them; `vertical.numeric_rule` says what each does."""
-
-    AUTO = "auto"
-    STANDARD = "standard"
-    ROBUST = "robust"
-    QUANTILE = "quantile"
-
-
-class PseudoWeighting(StrEnum):
-    """How accepted pseudo labels enter the loss of the joint head.
-
-    SHARE: their mean loss times the accepted share of the candidates (ours).
-    UNION: they join the truly labelled rows in one mean, as in the paper.
-    """
-
-    SHARE = "share"
-    UNION = "union"
-
-
-class Schedule(StrEnum):
-    """Learning rate over the steps."""
-
-    CONSTANT = "constant"
-    COSINE = "cosine"
-
-
-@dataclass(frozen=True, slots=True)
-class ViewShape:
-    """Widths of one party's view: of its unique representation and of its common one.
-
-    image: height and width of the image that its columns are, row by row; None if they are none.
-    """
-
-    unique: int
-    common: int
-    image: tuple[int, int] | None = None
-
-    @property
-    def width(self) -> int:
-        """Width of `[unique ; common]`."""
-        return self.unique + self.common
+from vertical.choices import (
+    EncoderKind,
+    Normalisation,
+    PseudoWeighting,
+    Scaling,
+    Schedule,
+    ViewShape,
+    image_size,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,7 +111,7 @@ class FedCVTConfig:
         candidate_names(self.candidates)
         if self.folds == 1:
             raise ConfigError("folds must be 0 (no search) or at least 2, came 1")
-        images = [_image(name, getattr(self, name)) for name in ("image_active", "image_passive")]
+        images = [image_size(name, getattr(self, name)) for name in ("image_active", "image_passive")]
         if self.encoder == EncoderKind.CNN and images == [None, None]:
             raise ConfigError('encoder cnn needs image_active or image_passive, "HxW"; both are ""')
         if not self.temperature > 0:
@@ -176,13 +124,13 @@ class FedCVTConfig:
     @property
     def active_view(self) -> ViewShape:
         """Shape of the active party's view."""
-        image = _image("image_active", self.image_active)
+        image = image_size("image_active", self.image_active)
         return ViewShape(self.unique_active or self.d, self.d, image)
 
     @property
     def passive_view(self) -> ViewShape:
         """Shape of the passive party's view."""
-        image = _image("image_passive", self.image_passive)
+        image = image_size("image_passive", self.image_passive)
         return ViewShape(self.unique_passive or self.d, self.d, image)
 
     @property
@@ -220,17 +168,6 @@ class FedCVTConfig:
         return from_parameters(cls, parameters)
 
 
-def _image(name: str, size: str) -> tuple[int, int] | None:
-    """Height and width from "HxW", None from ""."""
-    if size == "":
-        return None
-    found = _IMAGE_SIZE.fullmatch(size)
-    if found is None:
-        raise ConfigError(f'{name} must be "HxW" with height and width from 1 to 9999, or "", came {size!r}')
-    return int(found[1]), int(found[2])
-
-
-_IMAGE_SIZE = re.compile("([1-9][0-9]{0,3})x([1-9][0-9]{0,3})")
 _CHOICES: dict[str, type[StrEnum]] = {
     "encoder": EncoderKind,
     "normalisation": Normalisation,

@@ -16,7 +16,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from vertical.config import EncoderKind, FedCVTConfig, Normalisation, ViewShape
+from vertical.choices import EncoderKind, Normalisation, ViewShape
+from vertical.config import FedCVTConfig
 from vertical.layers import add_noise, convolution, drop, linear, normalisation
 from vertical.table import Rows
 

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from vertical.config import FedCVTConfig, PseudoWeighting, Schedule
+from vertical.choices import PseudoWeighting, Schedule
+from vertical.config import FedCVTConfig
 from vertical.encoders import Representation
 from vertical.heads import HeadLogits, Heads
 from vertical.losses import cross_entropy, difference, similarity

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from vertical.config import Normalisation
+from vertical.choices import Normalisation
 
 _MOMENTUM = 0.1  # share of a batch in the new running statistics
 _EPSILON = 1e-5

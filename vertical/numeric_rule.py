@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from protocols.errors import BlockError
-from vertical.config import Scaling
+from vertical.choices import Scaling
 from vertical.table import Column, DateColumn, NumericColumn
 
 CLIP = 6.0

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from protocols.errors import BlockError
 from vertical.categorical_rule import CategoricalRule, fit_categorical
-from vertical.config import Scaling
+from vertical.choices import Scaling
 from vertical.numeric_rule import NumericRule, fit_numeric
 from vertical.pixel_rule import PixelRule, fit_pixels
 from vertical.table import Column, NumericColumn, Rows, Table

@@ -18,7 +18,8 @@ from torch import Tensor, nn
 from protocols.errors import ModelError, ProtocolError
 from protocols.program import Observe, Progress
 from protocols.seeds import PrivateSeed, derive, public_order
-from vertical.config import FedCVTConfig, ViewShape
+from vertical.choices import ViewShape
+from vertical.config import FedCVTConfig
 from vertical.groups import Groups
 from vertical.preprocess import Preprocessor, fit
 from vertical.table import PartyData, Rows

@@ -8,7 +8,8 @@ from benchmarks.plain_fedcvt import Joined, PlainFedCVT
 from protocols.errors import ConfigError
 from protocols.seeds import injected
 from tests.vertical.runs import PUBLIC_SEED, SMALL, run, two_parties
-from vertical.config import EncoderKind, FedCVTConfig
+from vertical.choices import EncoderKind
+from vertical.config import FedCVTConfig
 
 CONFIG = replace(SMALL, aligned_batch=40, max_aligned_train=40, d=4, steps=12, learning_rate=0.05)
 SEEDS = injected(0, "active"), injected(0, "passive")

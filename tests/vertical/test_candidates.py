@@ -8,7 +8,8 @@ import pytest
 
 from protocols.errors import ConfigError
 from vertical.candidates import AT_MOST, CANDIDATES, candidate_names
-from vertical.config import EncoderKind, FedCVTConfig
+from vertical.choices import EncoderKind
+from vertical.config import FedCVTConfig
 from vertical.manifest import manifest
 
 

@@ -7,7 +7,8 @@ import json
 import pytest
 
 from protocols.errors import ConfigError
-from vertical.config import EncoderKind, FedCVTConfig, PseudoWeighting, ViewShape
+from vertical.choices import EncoderKind, PseudoWeighting, ViewShape
+from vertical.config import FedCVTConfig
 
 
 def test_parameters_are_sorted_scalars_and_come_back_equal() -> None:

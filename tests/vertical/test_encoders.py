@@ -9,7 +9,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from vertical.config import EncoderKind, FedCVTConfig, Normalisation
+from vertical.choices import EncoderKind, Normalisation
+from vertical.config import FedCVTConfig
 from vertical.encoders import Encoder, ImageEncoder, Representation, encoder, view_encoder
 
 MLP = FedCVTConfig(encoder=EncoderKind.MLP, d=4, hidden=8, dropout=0.5, input_noise=0.3)

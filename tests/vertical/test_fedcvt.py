@@ -9,7 +9,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from vertical.config import EncoderKind, FedCVTConfig, PseudoWeighting, Schedule
+from vertical.choices import EncoderKind, PseudoWeighting, Schedule
+from vertical.config import FedCVTConfig
 from vertical.encoders import Representation, view_encoder
 from vertical.fedcvt import (
     Objective,

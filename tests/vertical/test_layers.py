@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from vertical.config import Normalisation
+from vertical.choices import Normalisation
 from vertical.layers import (
     BatchNormalisation,
     LayerNormalisation,

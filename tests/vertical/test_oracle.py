@@ -10,7 +10,8 @@ import torch
 
 from protocols.seeds import derive, injected, public_order
 from tests.vertical.runs import PUBLIC_SEED, SMALL, party, run, two_parties
-from vertical.config import EncoderKind, FedCVTConfig, Normalisation, Scaling, ViewShape
+from vertical.choices import EncoderKind, Normalisation, Scaling, ViewShape
+from vertical.config import FedCVTConfig
 from vertical.encoders import view_encoder
 from vertical.fedcvt import StepLabels, StepViews, learning_rate, objective
 from vertical.heads import Heads

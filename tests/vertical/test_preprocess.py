@@ -12,7 +12,7 @@ from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 
 from protocols.errors import BlockError
-from vertical.config import Scaling
+from vertical.choices import Scaling
 from vertical.numeric_rule import CLIP, KNOTS, NumericRule
 from vertical.preprocess import Preprocessor, fit
 from vertical.table import CategoricalColumn, DateColumn, NumericColumn, Table

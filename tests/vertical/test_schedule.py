@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from tests.vertical.runs import SMALL
-from vertical.config import EncoderKind, FedCVTConfig
+from vertical.choices import EncoderKind
+from vertical.config import FedCVTConfig
 from vertical.messages import ALIGNED_ONLY, Choice
 from vertical.schedule import (
     baseline_training,
