@@ -83,14 +83,24 @@ class MockPeople:
 class ModelLeft:
     """How what a finished run leaves at a role is read as that party's part of a model.
 
-    `describe(role, arrays)` says in JSON what the part is (ModelError for a part that isn't whole); `tensors(arrays)`
-    names the arrays of numbers that make it up; `without_memory(arrays)` is all but what it remembers of the other
-    party's people.
+    `describe(role, arrays)` says in JSON what the part is, without a cell of data (ModelError for a part that isn't
+    whole); `preprocessing(role, arrays)` how columns become its features, levels of categories included;
+    `tensors(arrays)` names the arrays of numbers that make it up; `without_memory(arrays)` is all but what it remembers
+    of the other party's people.
     """
 
     describe: Callable[[str, Arrays], Mapping[str, Json]]
+    preprocessing: Callable[[str, Arrays], Mapping[str, Json]]
     tensors: Callable[[Arrays], tuple[str, ...]]
     without_memory: Callable[[Arrays], Arrays]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class OwnRows:
+    """What a run left about people of the party's own: their row numbers in its block, and columns of as many cells."""
+
+    rows: Sequence[int]
+    columns: Mapping[str, Sequence[str | int | float]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,7 +128,8 @@ class Computation:
     `parameters(given, minimum_overlap)` completes and checks settings (ConfigError); `manifest` derives the release
     manifest from complete parameters and the published rows of each role's block, and `mock_people` whom a rehearsal
     of it needs, from the same; `program` makes a role's program, which runs until its Outcome; `kinds` are all messages
-    that its worker decodes. `model_left` and `model_used` say what model a run leaves and uses, if any.
+    that its worker decodes. `model_left` and `model_used` say what model a run leaves and uses, if any;
+    `own_rows` reads what it left about people of this party's own (None: nothing).
     """
 
     name: str
@@ -136,3 +147,4 @@ class Computation:
     row_bounds: tuple[str, ...] = ()
     model_left: ModelLeft | None = None
     model_used: ModelUsed | None = None
+    own_rows: Callable[[Arrays], OwnRows | None] | None = None

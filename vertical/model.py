@@ -184,13 +184,11 @@ def without_memory(arrays: Arrays) -> dict[str, NDArray[np.generic]]:
 
 
 def describe(role: str, arrays: Arrays) -> dict[str, Json]:
-    """What a party's part of a model is, in JSON. Raises ModelError for a part that isn't whole."""
-    part = ActivePart.unpack(arrays) if role == "active" else PassivePart.unpack(arrays)
+    """What a party's part of a model is, in JSON without a cell of its data. ModelError for a part that isn't whole."""
+    part = _unpack(role, arrays)
     found: dict[str, Json] = {
-        "role": role,
         "settings": dict(part.config.to_parameters()),
-        "features": list(part.rules.features),
-        "preprocessing": json.loads(part.rules.to_text()),
+        "features": len(part.rules.features),
         "alignment_tag": part.tag,
     }
     if isinstance(part, ActivePart):
@@ -206,6 +204,16 @@ def describe(role: str, arrays: Arrays) -> dict[str, Json]:
             }
         )
     return found
+
+
+def preprocessing(role: str, arrays: Arrays) -> dict[str, Json]:
+    """How a party's columns become its encoders' features, in order; holds levels of its categories."""
+    rules = _unpack(role, arrays).rules
+    return {"features": list(rules.features), "rules": json.loads(rules.to_text())}
+
+
+def _unpack(role: str, arrays: Arrays) -> ActivePart | PassivePart:
+    return ActivePart.unpack(arrays) if role == "active" else PassivePart.unpack(arrays)
 
 
 def tensor_names(arrays: Arrays) -> tuple[str, ...]:

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from protocols.chunks import chunks
 from protocols.errors import ModelError
 from protocols.program import Outcome, Program, Progress, Send, receive
-from vertical.model import ActivePart, PassivePart, Prediction
+from vertical.model import ActivePart, Arrays, PassivePart, Prediction
 from vertical.predict import Situation
 from vertical.table import PartyData
 from vertical.training import as_text, expect_number, received
@@ -114,6 +114,34 @@ def kept(
         found[PROBABILITIES + made.situation] = made.probabilities
         found[WEIGHTS + made.situation] = made.expert_weights()
     return found
+
+
+def columns_of(artifacts: Arrays) -> tuple[list[int], dict[str, list[str | float]]] | None:
+    """Own row numbers and, column by column, what `kept` holds of them; None when this party didn't receive.
+
+    Columns: the situation; whether each party's view is real or filled; the most probable class; a probability for each
+    class; a weight for each expert.
+    """
+    if CLASSES not in artifacts:
+        return None
+    classes, experts = (json.loads(artifacts[name].tobytes()) for name in (CLASSES, EXPERT_NAMES))
+    names = ["situation", "active_view", "passive_view", "prediction"]
+    names += [f"p({name})" for name in classes] + [f"weight({name})" for name in experts]
+    rows: list[int] = []
+    cells: list[list[str | float]] = []
+    for situation in Situation:
+        if ROWS + situation not in artifacts:
+            continue
+        views = [
+            "filled" if situation == Situation.PASSIVE_ONLY else "real",
+            "filled" if situation == Situation.ACTIVE_ONLY else "real",
+        ]
+        weights = artifacts[WEIGHTS + situation].tolist()
+        rows += artifacts[ROWS + situation].tolist()
+        for probabilities in artifacts[PROBABILITIES + situation].tolist():
+            best = classes[max(range(len(classes)), key=probabilities.__getitem__)]
+            cells.append([situation.value, *views, best, *probabilities, *weights])
+    return rows, {name: [row[at] for row in cells] for at, name in enumerate(names)}
 
 
 def _send(config: PredictConfig, predictions: Sequence[Prediction]) -> Program[None]:

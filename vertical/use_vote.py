@@ -13,6 +13,7 @@ Shapes: q passive-only people, m people of one group, k classes.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -21,8 +22,9 @@ from numpy.typing import NDArray
 
 from protocols.errors import DataMissingError
 from protocols.program import Json, Outcome, Program, Progress
-from vertical.model import ActivePart, PassivePart
+from vertical.model import ActivePart, Arrays, PassivePart
 from vertical.table import PartyData, Rows
+from vertical.training import as_text
 from vertical.use import (
     ACTIVE,
     PASSIVE,
@@ -40,6 +42,8 @@ from vertical.use import (
 from vertical.use_config import VoteConfig
 from vertical.vote import Vote
 
+OWN_GROUPS = ("aligned", "active_only")
+CLASSES = "classes"
 REJECTED = "no label"
 """In the report's counts by class: how many candidates got no label."""
 
@@ -66,7 +70,7 @@ def active_program(data: PartyData, part: ActivePart, config: VoteConfig, run: U
     report: dict[str, Json] = {
         "pseudo_labels": {group: counts(vote, part.classes) for group, vote in votes.items()}
     }
-    return Outcome(report, _artifacts(votes, rows))
+    return Outcome(report, _artifacts(votes, rows, part.classes))
 
 
 def passive_program(data: PartyData, part: PassivePart, config: VoteConfig, run: UseRun) -> Program[Outcome]:
@@ -92,8 +96,33 @@ def counts(vote: Vote, classes: Sequence[str]) -> Json:
     return {"people": len(vote.label), "classes": {**by_class, rejected: len(vote.label) - len(accepted)}}
 
 
-def _artifacts(votes: Mapping[str, Vote], rows: Mapping[str, Rows]) -> dict[str, NDArray[np.generic]]:
+def columns_of(artifacts: Arrays) -> tuple[list[int], dict[str, list[str | float]]] | None:
+    """Own row numbers of the active party's people who were voted on, with group, label and whether it was accepted.
+
+    None when there was no vote on own people.
+    """
+    groups = [group for group in OWN_GROUPS if f"rows.{group}" in artifacts]
+    if not groups:
+        return None
+    classes = json.loads(artifacts[CLASSES].tobytes())
+    rows: list[int] = []
+    columns: dict[str, list[str | float]] = {"group": [], "label": [], "accepted": []}
+    for group in groups:
+        rows += artifacts[f"rows.{group}"].tolist()
+        labels = artifacts[f"pseudo_label.{group}"].tolist()
+        columns["group"] += [group] * len(labels)
+        columns["label"] += [classes[code] for code in labels]
+        columns["accepted"] += [
+            "yes" if accepted else "no" for accepted in artifacts[f"pseudo_accepted.{group}"].tolist()
+        ]
+    return rows, columns
+
+
+def _artifacts(
+    votes: Mapping[str, Vote], rows: Mapping[str, Rows], classes: Sequence[str]
+) -> dict[str, NDArray[np.generic]]:
     found: dict[str, NDArray[np.generic]] = {f"rows.{group}": at for group, at in rows.items()}
+    found[CLASSES] = as_text(json.dumps(classes))
     for group, vote in votes.items():
         found[f"pseudo_label.{group}"] = vote.label.numpy()
         found[f"pseudo_accepted.{group}"] = vote.accepted.numpy()

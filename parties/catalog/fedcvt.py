@@ -75,6 +75,12 @@ def _describe(role: str, arrays: Arrays) -> Mapping[str, Json]:
     return describe(role, arrays)
 
 
+def _preprocessing(role: str, arrays: Arrays) -> Mapping[str, Json]:
+    from vertical.model import preprocessing
+
+    return preprocessing(role, arrays)
+
+
 def _tensors(arrays: Arrays) -> tuple[str, ...]:
     from vertical.model import tensor_names
 
@@ -103,6 +109,8 @@ TRAIN = Computation(
     program=_program,
     kinds=_kinds,
     label_role="active",
-    model_left=ModelLeft(describe=_describe, tensors=_tensors, without_memory=_without_memory),
+    model_left=ModelLeft(
+        describe=_describe, preprocessing=_preprocessing, tensors=_tensors, without_memory=_without_memory
+    ),
     row_bounds=("max_common", "max_aligned_train", "max_aligned_test", "max_passive_only"),
 )

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
-from parties.computation import Arrays, Computation, Inputs, MockPeople, ModelUsed, Parameters
+from parties.computation import Arrays, Computation, Inputs, MockPeople, ModelUsed, OwnRows, Parameters
 from protocols.errors import ModelError
 from protocols.program import Outcome, Program
 from protocols.psi import UNBOUNDED
@@ -132,6 +132,7 @@ def _computation(
     program: Callable[[Inputs], Program[Outcome]],
     kinds: tuple[type[Message], ...],
     label_role: str = "",
+    own_rows: Callable[[Arrays], OwnRows | None] | None = None,
 ) -> Computation:
     return Computation(
         name=name,
@@ -147,7 +148,22 @@ def _computation(
         label_role=label_role,
         row_bounds=ROW_BOUNDS,
         model_used=_model_used(kind),
+        own_rows=own_rows,
     )
+
+
+def _own_votes(arrays: Arrays) -> OwnRows | None:
+    from vertical.use_vote import columns_of
+
+    found = columns_of(arrays)
+    return None if found is None else OwnRows(rows=found[0], columns=found[1])
+
+
+def _own_predictions(arrays: Arrays) -> OwnRows | None:
+    from vertical.use_predict import columns_of
+
+    found = columns_of(arrays)
+    return None if found is None else OwnRows(rows=found[0], columns=found[1])
 
 
 FILL = _computation(
@@ -175,6 +191,7 @@ VOTE = _computation(
     program=_vote,
     kinds=VOTE_KINDS,
     label_role="active",
+    own_rows=_own_votes,
 )
 PREDICT = _computation(
     "vertical.fedcvt.predict",
@@ -186,4 +203,5 @@ PREDICT = _computation(
     ),
     program=_predict,
     kinds=PREDICT_KINDS,
+    own_rows=_own_predictions,
 )

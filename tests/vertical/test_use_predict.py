@@ -11,6 +11,7 @@ from protocols.errors import ModelError
 from tests.vertical.uses import CLASSES, keys_of, parties, trained, use
 from vertical.model import ActivePart, without_memory
 from vertical.use_messages import EXPERTS
+from vertical.use_predict import columns_of
 
 NAMES = json.dumps(CLASSES)
 
@@ -135,3 +136,18 @@ def test_batches_change_nothing():
 def test_names_of_classes_that_are_not_the_model_s_are_refused():
     with pytest.raises(ModelError, match="class_names: the request says others"):
         use("predict", class_names='["a", "b", "c"]')
+
+
+def test_own_rows_are_read_back_with_views_probabilities_and_weights():
+    found = use("predict", receiver="passive", class_names=NAMES)[1].artifacts
+    rows, columns = columns_of(found)
+    both = len(found["rows.both"])
+    assert rows == [*found["rows.both"].tolist(), *found["rows.passive_only"].tolist()]
+    assert columns["active_view"] == ["real"] * both + ["filled"] * (len(rows) - both)
+    assert columns["passive_view"] == ["real"] * len(rows)
+    assert columns["situation"] == ["both"] * both + ["passive_only"] * (len(rows) - both)
+    table = np.array([columns[f"p({name})"] for name in CLASSES]).T
+    np.testing.assert_array_equal(table[:both], found["probabilities.both"])
+    assert columns["prediction"] == [CLASSES[at] for at in table.argmax(axis=1)]
+    assert {tuple(columns[f"weight({name})"]) for name in EXPERTS}
+    assert columns_of(use("predict", receiver="passive")[0].artifacts) is None

@@ -9,7 +9,7 @@ import torch
 from protocols.disclosure import releasable
 from protocols.errors import DataMissingError
 from tests.vertical.uses import CLASSES, parties, trained, use
-from vertical.use_vote import REJECTED, counts
+from vertical.use_vote import REJECTED, columns_of, counts
 from vertical.vote import Vote
 
 LOW = {"threshold_joint": 0.3, "threshold_active": 0.3, "threshold_passive": 0.3}
@@ -94,3 +94,17 @@ def test_a_vote_on_own_people_needs_the_block_s_labels():
     with pytest.raises(DataMissingError, match="has no labels"):
         use("vote", (blind, passive), unlabelled=True)
     assert use("vote", (blind, passive))[0].report == use("vote", (active, passive))[0].report
+
+
+def test_own_rows_are_read_back_with_the_names_of_their_labels():
+    left, _ = use("vote", unlabelled(), unlabelled=True, **LOW)
+    rows, columns = columns_of(left.artifacts)
+    found = left.artifacts
+    assert rows == [*found["rows.aligned"].tolist(), *found["rows.active_only"].tolist()]
+    codes = [*found["pseudo_label.aligned"].tolist(), *found["pseudo_label.active_only"].tolist()]
+    assert columns["label"] == [CLASSES[code] for code in codes]
+    assert columns["group"] == ["aligned"] * len(found["rows.aligned"]) + ["active_only"] * len(
+        found["rows.active_only"]
+    )
+    assert set(columns["accepted"]) == {"yes", "no"}
+    assert columns_of(use("vote")[0].artifacts) is None

@@ -219,17 +219,14 @@ class Town:
     down: set[str] = field(default_factory=set)
     """Parties whose syft server can't be reached."""
 
-    def submit(self) -> str:
-        """A new request's digest."""
-        return str(
-            good("request", "submit", self.plan, "--skip-rehearsal", "--json", "-s", self.ana).document[
-                "digest"
-            ]
-        )
+    def submit(self, plan: Path | None = None) -> str:
+        """A new request's digest, of this plan or of the town's own."""
+        words = (plan or self.plan, "--skip-rehearsal", "--json", "-s", self.ana)
+        return str(good("request", "submit", *words).document["digest"])
 
-    def approved(self) -> str:
+    def approved(self, plan: Path | None = None) -> str:
         """A new request that both owners have approved by command."""
-        digest = self.submit()
+        digest = self.submit(plan)
         for state in (self.bank, self.shop):
             good("review", "approve", digest, "-s", state)
         return digest
@@ -287,6 +284,7 @@ def _open(town: Town, state: State, behaviour: str, stack: ExitStack) -> None:
         Options(
             current_block=current,
             code_digest=catalog.code_digest,
+            model_wanted=catalog.model_wanted,
             blocks=lambda: tuple(schema.block for schema in store.list()),
             worker_command=(sys.executable, str(DUMMY), behaviour),
         ),
