@@ -11,13 +11,14 @@ import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from parties.blocks.columns import CellRules, ColumnKind, class_codes, split_codes, typed_column
+from parties.blocks.columns import CellRules, ColumnKind, typed_column
 from parties.blocks.csv_format import CsvFormat
 from parties.blocks.csv_text import read_csv
 from parties.blocks.frames import frame_table
 from parties.blocks.keys.agreement import KeyOffer
 from parties.blocks.keys.reading import Duplicates, KeyPolicy, SubjectKeys, read_keys
 from parties.blocks.keys.recipe import KeyRecipe, parse_recipe
+from parties.blocks.labels import class_codes, split_codes
 from parties.blocks.missing import KEY_MISSING_TOKENS
 from parties.blocks.parquet_file import plain_table, read_parquet
 from parties.blocks.schema import SMALLEST_GROUP, BlockSchema, public_column, published_rows, split_shares

@@ -1,4 +1,4 @@
-"""Typed columns, class codes and split codes from the cells of a file.
+"""Typed columns from the cells of a file.
 
 What a column is gets inferred only where there is one reading; where there are two (decimal commas, numbers
 mixed with words) the error names the column, the counts and the setting that decides. No error holds a
@@ -16,14 +16,9 @@ from numpy.typing import NDArray
 from parties.blocks.dates import DateOrder, days_of_text, days_of_times, is_date
 from parties.blocks.missing import MISSING_TOKENS, check_tokens, present
 from protocols.errors import BlockError
-from vertical.table import CategoricalColumn, Column, DateColumn, NumericColumn, Split
+from vertical.table import CategoricalColumn, Column, DateColumn, NumericColumn
 
 MAX_LEVELS = 1000
-MAX_CLASSES = 100
-FEW_CLASSES = 20
-ROWS_PER_CLASS = 10
-"""Classes above so few need so many labelled rows each on average: the names of a nearly unique column, which are
-published, would tell its cells."""
 FEW_LEVELS = 50
 _NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$|^[+-]?(?i:inf|infinity)$"
 _LIKE_A_DATE = r"^[0-9]{1,4}[-./][0-9]{1,2}[-./][0-9]{1,4}"
@@ -89,55 +84,6 @@ def typed_column(name: str, cells: pa.ChunkedArray, kind: ColumnKind | None, rul
     return NumericColumn(name=name, values=_finite(name, numbers, rules))
 
 
-def class_codes(
-    name: str, cells: pa.ChunkedArray, rules: CellRules
-) -> tuple[NDArray[np.int64], tuple[str, ...]]:
-    """Codes int64 (rows,), -1 where the label is missing, and the classes of all labelled rows: sorted,
-    as numbers where all are."""
-    codes, classes = _distinct(present_text(cells, rules.missing))
-    if not classes:
-        raise BlockError(f"label column {name!r} has no labelled row", remedy="name another label column")
-    labelled = int(np.count_nonzero(codes >= 0))
-    if len(classes) > max(FEW_CLASSES, labelled // ROWS_PER_CLASS):
-        raise BlockError(
-            f"label column {name!r} has {len(classes)} classes in {labelled} labelled rows; their names are published",
-            remedy="a label needs few classes; is it the right column?",
-        )
-    if len(classes) > MAX_CLASSES:
-        raise BlockError(
-            f"label column {name!r} has {len(classes)} classes, at most {MAX_CLASSES} are supported",
-            remedy="a continuous label must be cut into classes first",
-        )
-    numbers = _as_floats(classes)
-    if numbers is not None and len(set(numbers)) < len(classes):
-        raise BlockError(
-            f"label column {name!r}: {len(classes)} classes are only {len(set(numbers))} different numbers",
-            remedy="write every class in one way",
-        )
-    order = sorted(range(len(classes)), key=lambda i: numbers[i] if numbers else classes[i])
-    rank = np.empty(len(classes) + 1, np.int64)
-    rank[np.array(order)] = np.arange(len(classes))
-    rank[-1] = -1
-    return rank[codes], tuple(classes[i] for i in order)
-
-
-def split_codes(name: str, cells: pa.ChunkedArray) -> NDArray[np.uint8]:
-    """Codes of `vertical.table.Split`, uint8 (rows,).
-
-    Raises BlockError with the number of rows that hold another text.
-    """
-    words = pa.array([split.name.lower() for split in Split], pa.large_string())
-    found = pc.index_in(as_text(cells), value_set=words)
-    if found.null_count:
-        known = ", ".join(words.to_pylist())
-        raise BlockError(
-            f"split column {name!r}: {found.null_count} of {len(found)} rows hold none of {known}",
-            remedy="correct these rows",
-        )
-    values = np.array([int(split) for split in Split], np.uint8)
-    return np.asarray(values[found.to_numpy()], dtype=np.uint8)
-
-
 def as_text(cells: pa.ChunkedArray) -> pa.ChunkedArray:
     """Cells of any plain type as large_string without blanks around them; whole floating-point numbers
     as plain digits."""
@@ -194,13 +140,13 @@ def _infer(name: str, text: pa.ChunkedArray, rules: CellRules) -> ColumnKind:
         return ColumnKind.CATEGORICAL  # 01234 is a code, such as a postcode, not a quantity
     if _numbers(text, rules) is not None:
         return ColumnKind.NUMERIC
-    if _cast(pc.replace_substring(text, ",", "")) is not None:
+    if float_cells(pc.replace_substring(text, ",", "")) is not None:
         raise BlockError(
             f"column {name!r}: numbers are written with commas",
             remedy=f"give --decimal ',' or --categorical {name!r}, or remove the thousands separators",
         )
     bad, given = _not_numbers(text, rules)
-    if bad * 2 <= given and pc.count_distinct(text).as_py() > FEW_LEVELS:
+    if bad * 2 <= given and pc.countdistinct(text).as_py() > FEW_LEVELS:
         raise BlockError(
             f"column {name!r}: {bad} of {given} cells are not numbers, the others are",
             remedy=f"give --missing TEXT for theirs, or --categorical {name!r}",
@@ -214,13 +160,13 @@ def _mostly_dates(name: str, text: pa.ChunkedArray, rules: CellRules) -> bool:
     if _count(text, _LIKE_A_DATE) * 2 <= given:
         return False
     dates = int(np.count_nonzero(~np.isnan(days_of_text(name, text, rules.date_order))))
-    several = int(pc.count_distinct(text).as_py()) > FEW_LEVELS
+    several = int(pc.countdistinct(text).as_py()) > FEW_LEVELS
     return dates == given or (dates * 2 > given and several)
 
 
 def _numbers(text: pa.ChunkedArray, rules: CellRules) -> NDArray[np.float64] | None:
     """The numbers (NaN where null), or None if a cell isn't one."""
-    values = _cast(_with_points(text, rules))
+    values = float_cells(_with_points(text, rules))
     return None if values is None else _float64(values)
 
 
@@ -232,7 +178,8 @@ def _with_points(text: pa.ChunkedArray, rules: CellRules) -> pa.ChunkedArray:
     return pc.replace_substring(pc.replace_substring(text, ".", "x"), ",", ".")
 
 
-def _cast(text: pa.ChunkedArray) -> pa.ChunkedArray | None:
+def float_cells(text: pa.ChunkedArray) -> pa.ChunkedArray | None:
+    """The text as float64 cells, None if one isn't a number."""
     try:
         return text.cast(pa.float64())
     except pa.ArrowInvalid:
@@ -249,7 +196,7 @@ def _count(text: pa.ChunkedArray, pattern: str) -> int:
 
 
 def _levels(name: str, text: pa.ChunkedArray) -> tuple[NDArray[np.int64], tuple[str, ...]]:
-    codes, levels = _distinct(text)
+    codes, levels = distinct(text)
     if len(levels) > MAX_LEVELS:
         raise BlockError(
             f"column {name!r} has {len(levels)} levels, at most {MAX_LEVELS} are supported",
@@ -261,15 +208,10 @@ def _levels(name: str, text: pa.ChunkedArray) -> tuple[NDArray[np.int64], tuple[
     return rank[codes], tuple(levels[i] for i in order)
 
 
-def _distinct(text: pa.ChunkedArray) -> tuple[NDArray[np.int64], list[str]]:
+def distinct(text: pa.ChunkedArray) -> tuple[NDArray[np.int64], list[str]]:
     """Codes in order of appearance (-1 where null) and the distinct texts."""
     coded = text.combine_chunks().dictionary_encode()
     if isinstance(coded, pa.ChunkedArray):
         coded = coded.combine_chunks()
     codes = pc.fill_null(coded.indices, -1).to_numpy(zero_copy_only=False).astype(np.int64)
     return codes, list(coded.dictionary.to_pylist())
-
-
-def _as_floats(texts: list[str]) -> list[float] | None:
-    values = _cast(pa.chunked_array([pa.array(texts, pa.large_string())]))
-    return None if values is None else [float(value) for value in values.to_pylist()]

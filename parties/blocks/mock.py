@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from parties.blocks.block import FeatureBlock
-from parties.blocks.columns import CellRules, ColumnKind, present_text, split_codes, typed_column
+from parties.blocks.columns import CellRules, ColumnKind, present_text, typed_column
 from parties.blocks.counts import plural
 from parties.blocks.csv_text import check_names
 from parties.blocks.dates import date_text
@@ -23,6 +23,7 @@ from parties.blocks.frames import frame_table
 from parties.blocks.keys.cells import key_text
 from parties.blocks.keys.folding import ascii_letters_and_digits
 from parties.blocks.keys.recipe import joined
+from parties.blocks.labels import split_codes
 from parties.blocks.missing import present
 from parties.blocks.parquet_file import plain_table
 from parties.blocks.schema import LARGEST, BlockSchema, PublicColumn, coarse
