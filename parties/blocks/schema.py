@@ -116,10 +116,13 @@ class BlockSchema:
 
 
 def check_entry(entry: BlockEntry, schema: BlockSchema) -> None:
-    """BlockError naming a field in which a request describes the block otherwise than it is."""
+    """BlockError naming a field in which a request describes the block otherwise than it is.
+
+    A request may leave the label out: then it isn't opened.
+    """
     for field in ("version", "label", "rows", "subject_key", "key_rule", "key_missing", "duplicates"):
         asked, is_so = getattr(entry, field), getattr(schema, field)
-        if asked != is_so:
+        if asked != is_so and (field, asked) != ("label", ""):
             raise BlockError(
                 f"block {schema.block!r}: the request says {field} {asked!r}, the block has {is_so!r}",
                 remedy="ask with a new request, made from what the datasite publishes",

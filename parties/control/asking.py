@@ -76,6 +76,7 @@ EXPLANATIONS = {
     "internal": "an internal error; the owner's log has the details",
     "model": "the trained model that the request names isn't there, is incomplete or was withdrawn",
     "not_approved": "the request isn't approved there",
+    "overlap": "fewer people are common than the request asks for, or none: compare key columns and key rules",
     "port_in_use": "no free port to listen for the other party's worker",
     "request": "the request isn't known there, or isn't yours",
     "revoked": "the request was revoked or denied for good",

@@ -18,6 +18,7 @@ from parties.computation import Computation
 from parties.home.cards import PartyCard
 from parties.syft_side.publication import Publication
 from protocols.errors import ConfigError, RequestError
+from protocols.psi.messages import PsiMatches
 from protocols.records import utc_text
 from protocols.request import AnalystEntry, BlockEntry, ComputationRequest, PartyEntry
 
@@ -139,6 +140,7 @@ def build_request(
     manifest = computation.manifest(parameters, {block.role: block.rows for block in blocks})
     if aligns(manifest):
         _check_keys(plan, offers)
+    if any(line.kind == PsiMatches.__name__ for line in manifest):  # a mere size asks for no number of people
         _check_sizes(plan, blocks)
     return ComputationRequest(
         purpose=plan.purpose,

@@ -14,6 +14,7 @@ from protocols.request import ComputationRequest
 from protocols.request import digest as request_digest
 
 PENDING, DENIED, RUNNING, REVOKED = "PENDING", "DENIED", "RUNNING", "REVOKED"
+APPROVED, DONE = "APPROVED", "DONE"
 ABSENT, REFUSED, UNREACHABLE, UNKNOWN = "ABSENT", "REFUSED", "UNREACHABLE", "UNKNOWN"
 """What an analyst may see beside the states of `parties.control.run_state`."""
 

@@ -1,6 +1,5 @@
 """The last module of this folder, in the order of names: what the lab's parties keep and what they leave behind."""
 
-import hashlib
 import socket
 import tempfile
 from collections.abc import Iterator
@@ -12,6 +11,7 @@ from parties.home.cards import parse_address
 from parties.roles.auditing import verify_log
 from protocols.request import ComputationRequest
 from tests.full_path.lab import BANK, PARTIES, Lab, lives
+from tests.protocols.psi.traces import traces
 
 pytestmark = pytest.mark.syft
 
@@ -31,16 +31,10 @@ def files_of(lab: Lab, name: str) -> Iterator[tuple[Path, bytes]]:
             yield path, path.read_bytes()
 
 
-def traces(key: str) -> list[bytes]:
-    """A key as it may stand in a file: as text, in UTF-16, and under a plain hash that could be guessed."""
-    plain = hashlib.sha256(key.encode())
-    return [key.encode(), key.encode("utf-16-le"), plain.digest(), plain.hexdigest().encode()]
-
-
 @pytest.mark.parametrize("name", PARTIES)
 def test_no_file_of_a_party_knows_who_is_a_customer_of_the_other_alone(lab: Lab, name: str) -> None:
     (other,) = set(PARTIES) - {name}
-    strangers = [trace for key in lab.customers.alone(other) for trace in traces(key)]
+    strangers = [trace for key in lab.customers.alone(other) for trace in traces(key.encode())]
     own = {key.encode() for key in lab.customers.alone(name)}
     found, seen = [], set()
     for path, content in files_of(lab, name):
@@ -53,7 +47,9 @@ def test_no_file_of_a_party_knows_who_is_a_customer_of_the_other_alone(lab: Lab,
 
 @pytest.mark.parametrize("name", PARTIES)
 def test_no_log_answer_or_message_holds_a_key_or_an_amount(lab: Lab, name: str) -> None:
+    """Nor, of some keys, a plain hash or an encoding."""
     secrets = [secret.encode() for secret in lab.customers.secrets]
+    secrets += [trace for key in lab.customers.keys(name)[:10] for trace in traces(key.encode())]
     store = lab.states[name].blocks
     found = [
         path

@@ -1,0 +1,137 @@
+"""An alignment for an analyst: what is asked for, how long it waits, and what is said of the number."""
+
+import pytest
+
+from parties import catalog
+from parties.roles.aligning import Wish, await_approvals, result_text
+from parties.roles.plan import PlanParty, build_request
+from protocols.errors import ConfigError, NotApprovedError
+from protocols.records import parse_utc
+from protocols.request import AnalystEntry
+from tests.parties.roles.published import offers
+from tests.parties.roles.samples import sample_request, sites, state
+
+REQUEST = sample_request()
+PENDING = {"ok": False, "error": "not_approved", "standing": "pending"}
+
+
+def wish(**changes: object) -> Wish:
+    values: dict[str, object] = {
+        "blocks": ("bank/customers", "shop/customers"),
+        "full": False,
+        "purpose": "feasibility check",
+        "purpose_text": "",
+        "minimum_group": 10,
+        "minimum_overlap": 80,
+        "bucket": 0,
+        "max_common": None,
+        "days": 7,
+    }
+    return Wish(**(values | changes))  # type: ignore[arg-type]
+
+
+def test_a_wish_is_a_plan_over_two_blocks() -> None:
+    plan = wish(bucket=100).plan()
+    assert plan.computation == catalog.ALIGN_SIZE
+    assert plan.parties == (
+        PlanParty(name="bank", role="active", block="customers"),
+        PlanParty(name="shop", role="passive", block="customers"),
+    )
+    assert plan.parameters == {"size_bucket": 100}
+    full = wish(full=True, max_common=40).plan()
+    assert full.computation == catalog.ALIGN_PAIRS
+    assert full.parameters == {"size_bucket": 0, "max_common": 40}
+
+
+def test_a_size_may_be_asked_of_blocks_with_fewer_people_than_a_training_needs() -> None:
+    analyst = AnalystEntry(name="ana", organisation="Lab", key="a" * 64)
+    now = parse_utc("2026-01-02T00:00:00Z", "now", ConfigError)
+    request = build_request(wish().plan(), offers(), analyst, now=now, nonce="1" * 32)
+    assert request.minimum_overlap == 80 > max(request.rows.values())
+
+
+@pytest.mark.parametrize("block", ["bank", "/customers", "bank/", ""])
+def test_a_block_is_named_with_its_party(block: str) -> None:
+    with pytest.raises(ConfigError, match="expected PARTY/BLOCK"):
+        wish(blocks=(block, "shop/customers")).plan()
+
+
+def test_a_bound_on_pairs_is_refused_for_a_size() -> None:
+    with pytest.raises(ConfigError, match="a size pairs nobody"):
+        wish(max_common=40).plan()
+
+
+class Watched:
+    """A clock that moves with each pause, and what was told meanwhile."""
+
+    def __init__(self) -> None:
+        self.at = 0.0
+        self.pauses: list[float] = []
+        self.told: list[str] = []
+
+    def wait(self, both: object, seconds: float) -> None:
+        def sleep(pause: float) -> None:
+            self.pauses.append(pause)
+            self.at += pause
+
+        await_approvals(
+            REQUEST,
+            both,  # type: ignore[arg-type]
+            self.told.append,
+            until=seconds,
+            sleep=sleep,
+            now=lambda: self.at,
+        )
+
+
+def _after(looks: int, then: dict[str, object]) -> object:
+    left = [PENDING] * looks + [then]
+    return lambda: left.pop(0) if len(left) > 1 else left[0]
+
+
+def test_it_waits_for_both_approvals_and_asks_more_and_more_seldom() -> None:
+    both = sites(
+        bank={"status": _after(9, state("APPROVED"))},  # type: ignore[dict-item]
+        shop={"status": _after(2, state("APPROVED"))},  # type: ignore[dict-item]
+    )
+    watched = Watched()
+    watched.wait(both, 1e6)
+    assert watched.told == ["waiting for the approval of bank and shop", "waiting for the approval of bank"]
+    assert watched.pauses == sorted(watched.pauses)
+    assert watched.pauses[0] < 2 < watched.pauses[-1] <= 30
+
+
+def test_it_ends_with_what_to_do_when_the_time_is_over() -> None:
+    both = sites(bank={"status": state("APPROVED")}, shop={"status": PENDING})
+    with pytest.raises(NotApprovedError, match="shop hasn't approved request") as caught:
+        Watched().wait(both, 100.0)
+    assert "fedaccord request start" in caught.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (PENDING | {"standing": "denied", "reason": "no"}, "shop: DENIED no"),
+        ({"ok": False, "error": "internal"}, "REFUSED"),
+    ],
+)
+def test_it_does_not_wait_for_what_will_not_come(answer: dict[str, object], said: str) -> None:
+    watched = Watched()
+    with pytest.raises(NotApprovedError, match=said):
+        watched.wait(sites(bank={"status": PENDING}, shop={"status": answer}), 100.0)
+    assert watched.pauses == []
+
+
+def test_the_number_is_told_as_each_party_released_it() -> None:
+    results = {
+        "bank": {"report": {"common": {"people": 1230, "settings": {}}}},
+        "shop": {"report": {"common": {"suppressed": "<10", "reason": "fewer than 10 people"}}},
+        "odd": ["no", "report"],
+    }
+    document, text = result_text("d" * 64, results)
+    assert text.splitlines()[:3] == [
+        "bank: common people 1230",
+        "shop: common people <10: fewer than 10 people",
+        "odd: common people None: None",
+    ]
+    assert document["digest"] == "d" * 64
