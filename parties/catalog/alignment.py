@@ -76,3 +76,11 @@ PAIRS = Computation(
     reads_columns=False,
     row_bounds=("max_common",),
 )
+
+
+def asked_for(*, full: bool, bucket: int, max_common: int | None) -> tuple[str, dict[str, object]]:
+    """Name and parameters of the alignment that an analyst wants: a pairing if `full`, else a size."""
+    parameters: dict[str, object] = {"size_bucket": bucket}
+    if max_common is not None:
+        parameters["max_common"] = max_common
+    return (PAIRS if full else SIZE).name, parameters

@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from parties.catalog import ALIGN_PAIRS, ALIGN_SIZE
 from parties.control.asking import explained
 from parties.home.state import State
 from parties.roles import analyst
@@ -63,7 +62,7 @@ class Wish:
         return Plan(
             purpose=self.purpose,
             purpose_text=self.purpose_text,
-            computation=ALIGN_PAIRS if self.full else ALIGN_SIZE,
+            computation=computation,
             parties=tuple(_party(text, role) for text, role in zip(self.blocks, ROLES, strict=True)),
             parameters=parameters,
             minimum_group=self.minimum_group,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from parties import catalog
+from parties.catalog import alignment
 from parties.roles.aligning import Wish, await_approvals, result_text
 from parties.roles.plan import PlanParty, build_request
 from protocols.errors import ConfigError, NotApprovedError
@@ -32,14 +32,14 @@ def wish(**changes: object) -> Wish:
 
 def test_a_wish_is_a_plan_over_two_blocks() -> None:
     plan = wish(bucket=100).plan()
-    assert plan.computation == catalog.ALIGN_SIZE
+    assert plan.computation == alignment.SIZE.name
     assert plan.parties == (
         PlanParty(name="bank", role="active", block="customers"),
         PlanParty(name="shop", role="passive", block="customers"),
     )
     assert plan.parameters == {"size_bucket": 100}
     full = wish(full=True, max_common=40).plan()
-    assert full.computation == catalog.ALIGN_PAIRS
+    assert full.computation == alignment.PAIRS.name
     assert full.parameters == {"size_bucket": 0, "max_common": 40}
 
 
