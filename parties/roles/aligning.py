@@ -52,13 +52,11 @@ class Wish:
 
     def plan(self) -> Plan:
         """The plan of the request; ConfigError for a block that isn't PARTY/BLOCK, and for a bound that has no use."""
-        parameters: dict[str, object] = {"size_bucket": self.bucket}
-        if self.max_common is not None:
-            if not self.full:
-                raise ConfigError(
-                    "--max-common bounds who is paired; a size pairs nobody", remedy="leave it out"
-                )
-            parameters["max_common"] = self.max_common
+        if self.max_common is not None and not self.full:
+            raise ConfigError("--max-common bounds who is paired; a size pairs nobody", remedy="leave it out")
+        computation, parameters = alignment.asked_for(
+            full=self.full, bucket=self.bucket, max_common=self.max_common
+        )
         return Plan(
             purpose=self.purpose,
             purpose_text=self.purpose_text,
