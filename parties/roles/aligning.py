@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from parties.catalog import alignment
 from parties.control.asking import explained
 from parties.home.state import State
 from parties.roles import analyst
