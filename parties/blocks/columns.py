@@ -146,7 +146,7 @@ def _infer(name: str, text: pa.ChunkedArray, rules: CellRules) -> ColumnKind:
             remedy=f"give --decimal ',' or --categorical {name!r}, or remove the thousands separators",
         )
     bad, given = _not_numbers(text, rules)
-    if bad * 2 <= given and pc.countdistinct(text).as_py() > FEW_LEVELS:
+    if bad * 2 <= given and pc.count_distinct(text).as_py() > FEW_LEVELS:
         raise BlockError(
             f"column {name!r}: {bad} of {given} cells are not numbers, the others are",
             remedy=f"give --missing TEXT for theirs, or --categorical {name!r}",
@@ -160,7 +160,7 @@ def _mostly_dates(name: str, text: pa.ChunkedArray, rules: CellRules) -> bool:
     if _count(text, _LIKE_A_DATE) * 2 <= given:
         return False
     dates = int(np.count_nonzero(~np.isnan(days_of_text(name, text, rules.date_order))))
-    several = int(pc.countdistinct(text).as_py()) > FEW_LEVELS
+    several = int(pc.count_distinct(text).as_py()) > FEW_LEVELS
     return dates == given or (dates * 2 > given and several)
 
 
