@@ -1,5 +1,6 @@
 """From a plan in TOML to a complete request; every wrong field is named."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -9,7 +10,7 @@ from parties import catalog
 from parties.blocks.schema import check_entry
 from parties.roles.plan import PlanParty, build_request, read_offer, read_plan
 from parties.roles.review import review_text
-from protocols.errors import ConfigError, RequestError, SubjectKeyError
+from protocols.errors import BlockError, ConfigError, RequestError, SubjectKeyError
 from protocols.request import AnalystEntry
 from tests.parties.commands.town import PLAN
 from tests.parties.roles.published import PARAMETERS, offers, plan, publication
@@ -107,6 +108,13 @@ def test_the_request_says_what_the_blocks_say_of_their_keys() -> None:
         assert "unknown" in entry.key_missing
     page = review_text(made)
     assert "at most 60 people can be common; a party that has no other people than common ones" in page
+
+
+def test_a_request_may_leave_a_label_unread_but_not_name_another_one() -> None:
+    entry, schema = _build().blocks[0], offers()["bank"].blocks["customers"].schema
+    check_entry(replace(entry, label=""), schema)
+    with pytest.raises(BlockError, match="the request says label 'income', the block has 'churned'"):
+        check_entry(replace(entry, label="income"), schema)
 
 
 def test_a_datasite_must_show_its_own_card_and_a_block() -> None:
