@@ -6,6 +6,7 @@ Nothing of pandas is imported: whatever has `columns` and gives a column by name
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, date, datetime
 from types import MappingProxyType
 from typing import Protocol, TypeAlias, runtime_checkable
 
@@ -13,9 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from protocols.errors import BlockError
-from vertical.table import CategoricalColumn, Column, NumericColumn, Table
-
-MICROSECONDS_A_DAY = 86_400e6
+from vertical.table import MICROSECONDS_A_DAY, CategoricalColumn, Column, DateColumn, NumericColumn, Table
 
 
 @runtime_checkable
@@ -47,7 +46,7 @@ def columns_of(table: TableLike) -> dict[str, object]:
 
 
 def to_table(columns: Mapping[str, object], kinds: Kinds = MappingProxyType({})) -> Table:
-    """The typed columns: numbers, truth values, dates (days since 1970) and durations (days) are numeric, else levels.
+    """The typed columns: numbers, truth values, durations (days) are numeric, dates are days since 1970, else levels.
 
     None, NaN, NaT and NA are missing. `kinds` says of what kind a column must be, which a column without
     a value can't say itself. Raises BlockError for another kind, for columns of different lengths, or none.
@@ -64,6 +63,8 @@ def _of_kind(column: Column, kind: type[Column] | None) -> Column:
     if kind is None or isinstance(column, kind):
         return column
     if isinstance(column, NumericColumn) and np.isnan(column.values).all():
+        if kind is DateColumn:
+            return DateColumn(name=column.name, values=column.values)
         return CategoricalColumn(name=column.name, codes=np.full(len(column.values), -1, np.int32), levels=())
     raise BlockError(f"column {column.name!r}: expected a {kind.__name__}, came a {type(column).__name__}")
 
@@ -77,10 +78,15 @@ def to_column(name: str, values: object) -> Column:
         return _levels(name, array.astype(object))
     if array.dtype.kind in "biuf":
         return NumericColumn(name=name, values=array.astype(np.float64))
-    if array.dtype.kind in "mM":
+    if array.dtype.kind == "M":
+        return DateColumn.of(name, array)
+    if array.dtype.kind == "m":
         return NumericColumn(name=name, values=_days(array))
     cells = array.astype(object)
     present = [cell for cell in cells if not is_missing(cell)]
+    if present and all(isinstance(cell, date) for cell in present):
+        days = [None if is_missing(cell) else _without_zone(cell) for cell in cells]
+        return DateColumn.of(name, np.array(days, "datetime64[us]"))
     if all(isinstance(cell, int | float | np.number | np.bool_) for cell in present):
         return NumericColumn(
             name=name, values=np.array([np.nan if is_missing(c) else float(c) for c in cells], np.float64)
@@ -115,9 +121,16 @@ def _unlabelled(cell: object, missing_label: object) -> bool:
     return is_missing(cell) or (missing_label is not None and bool(cell == missing_label))
 
 
+def _without_zone(day: date) -> date:
+    """A date as it is; a time in UTC, if it says where it is."""
+    if isinstance(day, datetime) and day.tzinfo is not None:
+        return day.astimezone(UTC).replace(tzinfo=None)
+    return day
+
+
 def _days(array: NDArray[np.generic]) -> NDArray[np.float64]:
-    """Dates as days since 1970, durations as days; NaN for NaT."""
-    microseconds = array.astype(f"{array.dtype.kind}8[us]").astype(np.int64)
+    """Durations as days; NaN for NaT."""
+    microseconds = array.astype("m8[us]").astype(np.int64)
     return np.where(np.isnat(array), np.nan, microseconds / MICROSECONDS_A_DAY)
 
 

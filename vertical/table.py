@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from protocols.errors import BlockError
 
 Rows = NDArray[np.int64]
+MICROSECONDS_A_DAY = 86_400e6
 
 
 class Split(IntEnum):
@@ -51,9 +52,8 @@ class DateColumn(NumericColumn):
     @classmethod
     def of(cls, name: str, dates: NDArray[np.datetime64]) -> DateColumn:
         """The column of dates or times of any unit, NaT where missing."""
-        seconds = dates.astype("datetime64[s]")
-        days = seconds.astype(np.int64) / 86400.0
-        return cls(name=name, values=np.where(np.isnat(dates), np.nan, days))
+        microseconds = dates.astype("datetime64[us]").astype(np.int64)
+        return cls(name=name, values=np.where(np.isnat(dates), np.nan, microseconds / MICROSECONDS_A_DAY))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import datetime
+
 import numpy as np
 import pandas as pd
 import pytest
 
 from protocols.errors import BlockError
 from vertical.conversion import columns_of, is_missing, to_codes, to_column, to_table
-from vertical.table import CategoricalColumn, NumericColumn
+from vertical.table import CategoricalColumn, DateColumn, NumericColumn
 
 
 @pytest.mark.parametrize(
@@ -29,6 +31,39 @@ def test_numbers_dates_and_truth_values_become_numbers(cells, values):
     column = to_column("x", cells)
     assert isinstance(column, NumericColumn)
     np.testing.assert_array_equal(column.values, values)
+
+
+HERE = datetime.timezone(datetime.timedelta(hours=2))
+
+
+@pytest.mark.parametrize(
+    ("cells", "values"),
+    [
+        (np.array(["1970-01-03", "NaT"], "datetime64[D]"), [2, np.nan]),
+        ([datetime.date(1970, 1, 3), None], [2, np.nan]),
+        ([datetime.datetime(1970, 1, 2, 14, tzinfo=HERE), pd.NaT], [1.5, np.nan]),
+        (pd.Series(pd.to_datetime(["1970-01-02 14:00", None])).dt.tz_localize(HERE), [1.5, np.nan]),
+    ],
+)
+def test_dates_are_told_apart_from_other_numbers(cells, values):
+    column = to_column("since", cells)
+    assert isinstance(column, DateColumn)
+    np.testing.assert_array_equal(column.values, values)
+
+
+def test_a_column_without_a_value_is_what_it_must_be():
+    table = to_table(
+        {"since": [None, None], "job": [None, None]}, {"since": DateColumn, "job": CategoricalColumn}
+    )
+    assert [type(column) for column in table.columns] == [DateColumn, CategoricalColumn]
+    with pytest.raises(BlockError, match="'since': expected a DateColumn, came a NumericColumn"):
+        to_table({"since": [1.0]}, {"since": DateColumn})
+
+
+def test_numbers_are_no_dates():
+    assert not isinstance(to_column("age", [1, 2]), DateColumn)
+    assert not isinstance(to_column("age", [None, None]), DateColumn)
+    assert isinstance(to_column("mixed", [datetime.date(1970, 1, 3), "later"]), CategoricalColumn)
 
 
 @pytest.mark.parametrize(
