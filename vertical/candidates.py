@@ -2,6 +2,7 @@
 
 A candidate changes how the models learn, never what is sent: widths, batches, numbers of steps and everything else
 that decides a message's size or number is the same for all, so the manifest doesn't depend on the choice.
+"image" needs image_active or image_passive.
 No torch here: a request is made and reviewed without it.
 """
 
@@ -40,6 +41,15 @@ CANDIDATES: Mapping[str, Mapping[str, Override]] = {
         "hidden": 256,
         "dropout": 0.2,
         "input_noise": 0.2,
+        "label_smoothing": 0.05,
+        "learning_rate": 0.005,
+    },
+    "image": {
+        "encoder": "cnn",
+        "channels": 16,
+        "normalisation": "batch",
+        "dropout": 0.2,
+        "input_noise": 0.3,
         "label_smoothing": 0.05,
         "learning_rate": 0.005,
     },

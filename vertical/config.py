@@ -108,11 +108,12 @@ class FedCVTConfig:
 
     def __post_init__(self) -> None:
         check_settings(self, _RANGES, _CHOICES)
-        candidate_names(self.candidates)
+        overrides = [CANDIDATES[name] for name in candidate_names(self.candidates)]
         if self.folds == 1:
             raise ConfigError("folds must be 0 (no search) or at least 2, came 1")
         images = [image_size(name, getattr(self, name)) for name in ("image_active", "image_passive")]
-        if self.encoder == EncoderKind.CNN and images == [None, None]:
+        encoders = {self.encoder, *(override.get("encoder") for override in overrides)}
+        if EncoderKind.CNN in encoders and images == [None, None]:
             raise ConfigError('encoder cnn needs image_active or image_passive, "HxW"; both are ""')
         if not self.temperature > 0:
             raise ConfigError(f"temperature must be above 0, came {self.temperature!r}")
