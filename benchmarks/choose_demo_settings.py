@@ -41,7 +41,7 @@ from vertical.preprocess import fit
 ALIGNED = 200
 _FOLD_SEED = 99
 
-_DEMO = replace(adult.DEMO_CONFIG, folds=0, linear_views=0)  # compared here, not inside a run
+_DEMO = adult.DEMO_CONFIG
 
 CANDIDATES: Mapping[str, FedCVTConfig] = {
     "demo": _DEMO,
@@ -54,7 +54,7 @@ CANDIDATES: Mapping[str, FedCVTConfig] = {
     "all thresholds 0.9": replace(_DEMO, threshold_active=0.9, threshold_passive=0.9),
     "no pseudo labels": replace(_DEMO, pseudo=False),
     "no fill": replace(_DEMO, fill=False),
-    "defaults": FedCVTConfig(folds=0, linear_views=0),
+    "defaults": FedCVTConfig(),
 }
 """Settings to compare, by name."""
 
@@ -70,7 +70,8 @@ def fold(number: int) -> People:
 def train(who: People, config: FedCVTConfig) -> tuple[Outcome, Outcome]:
     """Both outcomes, active first, of a run on these people after their (publicly known) alignment."""
     bank, retailer = adult.bank_data(who), adult.retailer_data(who)
-    config = replace(config, max_aligned_train=len(who.aligned), max_aligned_test=len(who.test))
+    bounds = {"max_aligned_train": len(who.aligned), "max_aligned_test": len(who.test)}
+    config = replace(config, **bounds, folds=0, linear_views=0)  # they are compared here, not inside a run
     seeds = {role: injected(who.seed, role) for role in ("active", "passive")}
     outcomes = one_process.train({"active": bank, "passive": retailer}, config, who.seed, seeds)
     return outcomes["active"], outcomes["passive"]

@@ -40,23 +40,27 @@ from vertical.active_messages import PASSIVE, receive_linear_views, receive_test
 from vertical.active_side import ActiveSide, Labels, train_active_alone
 from vertical.active_training import Trained, train
 from vertical.config import FedCVTConfig
+from vertical.ensemble import Known
 from vertical.groups import Groups, exchange_groups
 from vertical.manifest import ANY_ROWS, BlockRows, psi_terms
 from vertical.messages import ALIGNED_ONLY, FEDCVT, Choice
 from vertical.model import ActivePart
+from vertical.pooling import fit_linear, fit_pools
 from vertical.results import (
-    PseudoCount,
-    active_alone_scores,
-    aligned_only_scores,
+    Baselines,
+    active_network_scores,
+    aligned_network_scores,
     alignment_artifacts,
     group_sizes,
     loss_curve,
+    method_scores,
     model_artifacts,
+    pseudo_report,
     row_artifacts,
-    situation_scores,
     vote_artifacts,
 )
 from vertical.schedule import (
+    Training,
     baseline_training,
     final_training,
     has_choice,
@@ -64,8 +68,10 @@ from vertical.schedule import (
     unpack_choice,
 )
 from vertical.search import Search
+from vertical.search_report import pool_report, search_report
 from vertical.table import PartyData
 from vertical.training import Features, Run, State, silent
+from vertical.vote import Vote
 
 
 def active_program(
@@ -107,54 +113,39 @@ def train_and_evaluate(
 
     yield from search.explore(keep, resume)
     choice = yield from _choose(search, n, resume)
-    final = final_training(config, n, choice)
-    chosen = run.with_config(final.config)
-    temperatures = search.temperatures(choice)
-    side = ActiveSide.start(chosen, final.name, features, labels, temperatures)
+    linear, held_out = fit_linear(search, components[:n])
+    pools = fit_pools(search, choice, held_out)
+    final, temperatures = final_training(config, n, choice), search.temperatures(choice)
+    side = ActiveSide.start(run.with_config(final.config), final.name, features, labels, temperatures)
     trained = yield from train(final, side, lambda: {**keep(), **pack_choice(choice)}, resume)
-
-    pseudo = trained.pseudo
     part = ActivePart(
         config=final.config,
         rules=features.rules,
         model=side.model,
         memory=trained.memory,
         temperatures=temperatures,
+        linear=linear,
+        mixtures={situation: pool.mixture for situation, pool in pools.items()},
         classes=labels.classes,
         tag=groups.tag,
     )
-    predictor = part.predictor(filling=True)
-    test = yield from receive_test_views(FEDCVT, side)
-    methods = {"fedcvt": situation_scores(predictor, side.test_views(), test, labels)}
-    curves = {"fedcvt": _curve(trained)}
-    artifacts = part.pack()
-    passive_only = None
-    if config.final_vote:
-        votes = yield from receive_votes(predictor)
-        passive_only = len(votes.label)
-        pseudo = PseudoCount(int(votes.accepted.sum()), passive_only)
-        artifacts |= vote_artifacts(votes)
 
-    if config.baselines:
-        baseline = baseline_training(final)
-        plain = run.with_config(baseline.config)
-        aligned = ActiveSide.start(plain, baseline.name, features.aligned_only(), labels.aligned_only())
-        network = yield from train(baseline, aligned, dict, None)
-        test = yield from receive_test_views(ALIGNED_ONLY, aligned)
-        alone = train_active_alone(chosen, features, labels)
-        methods |= {
-            "aligned_only": aligned_only_scores(aligned, test),
-            "active_alone": active_alone_scores(alone),
-        }
-        curves |= {"aligned_only": _curve(network)}
-        artifacts |= {**model_artifacts(aligned), **model_artifacts(alone)}
+    test = yield from receive_test_views(FEDCVT, side)
+    own = Known(side.test_views(), features.test.numpy().astype(np.float64))
+    other = Known(test, components[n:].astype(np.float64))
+    methods = method_scores(part.ensemble(filling=True), own, other, labels)
+    votes = (yield from _vote(part, side)) if config.final_vote else {}
+    baselines = (yield from _baselines(final, run, features, labels)) if config.baselines else Baselines()
     report: dict[str, Json] = {
-        "groups": group_sizes(groups, passive_only),
-        "methods": methods,
-        "pseudo_labels": pseudo.report(),
-        "loss": curves,
+        "groups": group_sizes(groups, len(votes["passive_only"].label) if votes else None),
+        "methods": {**methods, **baselines.methods},
+        "experts": pool_report(pools, labels.classes),
+        "pseudo_labels": pseudo_report(votes) if votes else trained.pseudo.report(),
+        "loss": {"fedcvt": _curve(trained), **baselines.curves},
     }
-    return Outcome(report, {**artifacts, **alignment_artifacts(groups), **row_artifacts(groups)})
+    artifacts = {**part.pack(), **vote_artifacts(votes), **baselines.artifacts}
+    kept = {**alignment_artifacts(groups), **row_artifacts(groups)}
+    return Outcome({**report, **search_report(search, choice)}, {**artifacts, **kept})
 
 
 def _components(config: FedCVTConfig, groups: Groups, resume: State | None) -> Program[NDArray[np.float32]]:
@@ -174,6 +165,39 @@ def _choose(search: Search, aligned: int, resume: State | None) -> Program[Choic
     if has_choice(search.run.config, aligned):
         yield Send(PASSIVE, choice)
     return choice
+
+
+def _vote(part: ActivePart, side: ActiveSide) -> Program[dict[str, Vote]]:
+    """The final votes on all passive-only people and on this party's own people without a label, by group."""
+    voter, labels, features = part.predictor(filling=True), side.labels, side.features
+    votes = {"passive_only": (yield from receive_votes(voter))}
+    aligned, alone = labels.aligned < 0, labels.alone < 0
+    if bool(aligned.any() or alone.any()):
+        with torch.no_grad():
+            common, others = (
+                side.model.encoder(rows) for rows in (features.aligned[aligned], features.alone[alone])
+            )
+        votes["aligned"] = voter.vote(common, voter.memory.passive_aligned().take(aligned))
+        votes["active_only"] = voter.vote(others, None)
+    return votes
+
+
+def _baselines(final: Training, run: Run, features: Features, labels: Labels) -> Program[Baselines]:
+    """Message 6, and the network of this party alone."""
+    training = baseline_training(final)
+    plain = run.with_config(training.config)
+    aligned = ActiveSide.start(plain, training.name, features.aligned_only(), labels.aligned_only())
+    trained = yield from train(training, aligned, dict, None)
+    test = yield from receive_test_views(ALIGNED_ONLY, aligned)
+    alone = train_active_alone(run.with_config(final.config), features, labels)
+    return Baselines(
+        methods={
+            "aligned_only_network": aligned_network_scores(aligned, test),
+            "active_alone_network": active_network_scores(alone),
+        },
+        curves={"aligned_only_network": _curve(trained)},
+        artifacts={**model_artifacts(aligned), **model_artifacts(alone)},
+    )
 
 
 def _curve(trained: Trained) -> Json:

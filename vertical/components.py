@@ -37,6 +37,12 @@ class Components:
         result: Floats = (features.astype(np.float64) - self.centre) @ self.axes
         return result
 
+    def padded(self, features: NDArray[np.float32], width: int) -> NDArray[np.float32]:
+        """Components (m, width) as they are sent: zero columns beyond those there are."""
+        result = np.zeros((len(features), width), np.float32)
+        result[:, : self.width] = self.transform(features)
+        return result
+
     def pack(self, prefix: str) -> dict[str, NDArray[np.generic]]:
         """The projection as arrays by dotted name."""
         return {f"{prefix}.centre": self.centre, f"{prefix}.axes": self.axes}

@@ -146,11 +146,11 @@ class FedCVT:
 
     def _predict(self, active: TableLike | None, passive: TableLike | None) -> Prediction:
         (here, there), kinds = self.parts, self._fitted().kinds
-        own = None if active is None else here.views(_table(active, kinds[ACTIVE]))
-        shown = None if passive is None else there.show(_table(passive, kinds[PASSIVE]))
+        own = None if active is None else here.known(_table(active, kinds[ACTIVE]))
+        shown = None if passive is None else there.show_all(_table(passive, kinds[PASSIVE]))
         if own is not None and shown is not None and own.rows != len(shown):
             raise BlockError(f"{own.rows} rows of the active party, {len(shown)} of the passive one")
-        return here.predict(own, None if shown is None else here.shown(shown, "passive views"))
+        return here.predict(own, None if shown is None else here.told(shown, "passive views"))
 
 
 def _table(given: TableLike, kinds: Kinds) -> Table:

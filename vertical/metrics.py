@@ -104,6 +104,22 @@ def mean_ranks(score: Scores) -> NDArray[np.float64]:
     return result
 
 
+def calibration_error(log_chances: Scores, labels: Labels, bins: int = 10) -> float | None:
+    """Expected calibration error of log-probabilities (n, k): mean distance of confidence and accuracy.
+
+    Over equally wide bins of the top probability, weighted by their rows (Guo et al., ICML 2017). Rows with code -1
+    don't count; None without any.
+    """
+    known = labels >= 0
+    if not known.any():
+        return None
+    confidence = np.exp(log_chances[known].max(axis=1))
+    right = log_chances[known].argmax(axis=1) == labels[known]
+    place = np.minimum((confidence * bins).astype(np.int64), bins - 1)
+    gap = np.bincount(place, weights=confidence - right, minlength=bins)
+    return float(np.abs(gap).sum() / len(right))
+
+
 def balanced_accuracy(predicted: Labels, true: Labels) -> float:
     """Mean over the classes present in `true` (n,) of the share predicted right; n > 0."""
     return float(np.mean([np.mean(predicted[true == c] == c) for c in np.unique(true)]))

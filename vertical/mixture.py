@@ -32,6 +32,10 @@ class Mixture:
     temperatures: Floats
     weights: Floats
 
+    def by_name(self) -> dict[str, float]:
+        """The weights by expert."""
+        return dict(zip(self.names, self.weights.tolist(), strict=True))
+
     def log_probabilities(self, logits: Mapping[str, Floats]) -> Floats:
         """Log-probabilities (m, k) from every expert's logits (m, k)."""
         parts = [

@@ -11,9 +11,9 @@ Shapes: m people, w width of what the passive party shows, k classes.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 import torch
@@ -23,10 +23,14 @@ from torch import Tensor
 from protocols.errors import FedaccordError, ModelError
 from protocols.program import Json
 from vertical.active_side import ActiveModel
+from vertical.components import Components
 from vertical.config import FedCVTConfig
 from vertical.encoders import Representation, ViewEncoder, view_encoder
+from vertical.ensemble import Ensemble, Known
+from vertical.experts import LinearExperts
 from vertical.heads import HEADS
 from vertical.messages import FEDCVT
+from vertical.mixture import Mixture
 from vertical.predict import SITUATIONS, Predictor, Situation, situation_of
 from vertical.preprocess import Preprocessor
 from vertical.table import Table
@@ -35,11 +39,14 @@ from vertical.use_messages import EXPERTS
 from vertical.views import Memory
 
 Arrays: TypeAlias = Mapping[str, NDArray[np.generic]]
+T = TypeVar("T")
 
 MEMORY = f"{FEDCVT.name}.memory."
 """Names of the memory's arrays begin with this."""
 _ENCODER = f"{FEDCVT.name}.encoder"
 _TEMPERATURES = f"{FEDCVT.name}.temperatures"
+_LINEAR, _COMPONENTS = f"{FEDCVT.name}.linear", f"{FEDCVT.name}.components"
+_MIXTURE = f"{FEDCVT.name}.mixture."
 _CONFIG, _RULES, _CLASSES, _TAG = "config", "preprocessing", "classes", "alignment_tag"
 
 
@@ -63,16 +70,26 @@ class PassivePart:
     config: FedCVTConfig
     rules: Preprocessor
     encoder: ViewEncoder
+    components: Components
     tag: str
 
     @torch.no_grad()
     def show(self, table: Table) -> NDArray[np.float32]:
-        """What the active party gets of these people for a prediction, (m, w): their views, in evaluation form."""
+        """What the active party gets of these people to fill or to vote, (m, w): their views, in evaluation form."""
         return to_array(self.encoder(torch.tensor(self.rules.transform(table))).joined())
+
+    def show_all(self, table: Table) -> NDArray[np.float32]:
+        """What it gets of them to predict, (m, w + linear_views): also the components for its linear experts."""
+        components = self.components.padded(self.rules.transform(table), self.config.linear_views)
+        return np.concatenate([self.show(table), components], axis=1)
 
     def pack(self) -> dict[str, NDArray[np.generic]]:
         """The part as arrays by dotted name."""
-        return {**_pack_texts(self), **parameters(_ENCODER, self.encoder)}
+        return {
+            **_pack_texts(self),
+            **parameters(_ENCODER, self.encoder),
+            **self.components.pack(_COMPONENTS),
+        }
 
     @classmethod
     def unpack(cls, arrays: Arrays) -> PassivePart:
@@ -80,14 +97,18 @@ class PassivePart:
         config, rules = _unpack_config(arrays), _unpack_rules(arrays)
         encoder = view_encoder(config, config.passive_view, len(rules.features), torch.Generator())
         load_parameters(_ENCODER, encoder, arrays)
-        return cls(config=config, rules=rules, encoder=encoder, tag=_text(arrays, _TAG))
+        components = _read(_COMPONENTS, Components.unpack, arrays)
+        return cls(
+            config=config, rules=rules, encoder=encoder, components=components, tag=_text(arrays, _TAG)
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ActivePart:
     """The active party's part; `memory` None once it was deleted.
 
-    temperatures (3, 3): what calibrates each head before a vote, by situation and head.
+    temperatures (3, 3): what calibrates each head before a vote, by situation and head. `linear` are the linear
+    experts, `mixtures` pool them with the heads in each situation.
     """
 
     config: FedCVTConfig
@@ -95,6 +116,8 @@ class ActivePart:
     model: ActiveModel
     memory: Memory | None
     temperatures: Tensor
+    linear: LinearExperts
+    mixtures: Mapping[Situation, Mixture]
     classes: tuple[str, ...]
     tag: str
 
@@ -109,23 +132,33 @@ class ActivePart:
         width = self.config.passive_view.width
         return Representation.split(received(came, (len(came), width), what), self.config.d)
 
-    def no_views(self) -> Representation:
-        """The passive party's views of nobody."""
-        return self.shown(np.zeros((0, self.config.passive_view.width), np.float32), "nobody")
+    def known(self, table: Table) -> Known:
+        """What this party knows of its own people (m rows): their views and, for linear experts, scaled features."""
+        return Known(self.views(table), self.rules.transform(table).astype(np.float64))
 
-    def predict(self, active: Representation | None, passive: Representation | None) -> Prediction:
-        """Probabilities for people of whom one or both views are known (m rows each).
+    def told(self, came: NDArray[np.float32], what: str) -> Known:
+        """What is in (m, w + linear_views) of `PassivePart.show_all`; ProtocolError if it can't be that."""
+        width = self.config.passive_view.width
+        whole = to_array(received(came, (len(came), width + self.config.linear_views), what))
+        return Known(self.shown(whole[:, :width], what), whole[:, width:].astype(np.float64))
+
+    def predict(self, active: Known | None, passive: Known | None) -> Prediction:
+        """Probabilities for people of whom one or both parties know something (m rows each).
 
         Raises ModelError when a view is missing and the memory was deleted; ConfigError when both are missing.
         """
-        logits = self.predictor(filling=active is None or passive is None).logits(active, passive)
         situation = situation_of(active, passive)
-        calibrated = logits / self.temperatures[SITUATIONS.index(situation), 0]
+        ensemble = self.ensemble(filling=situation != Situation.BOTH)
         return Prediction(
             situation=situation,
-            probabilities=to_array(torch.softmax(calibrated, dim=1)),
-            weights={"joint": 1.0},
+            probabilities=np.exp(ensemble.log_probabilities(active, passive)).astype(np.float32),
+            weights=self.mixtures[situation].by_name(),
         )
+
+    def ensemble(self, *, filling: bool) -> Ensemble:
+        """All experts; ModelError when views shall be filled and the memory was deleted."""
+        predictor = self.predictor(filling=filling)
+        return Ensemble(predictor=predictor, linear=self.linear, mixtures=self.mixtures)
 
     def with_thresholds(self, thresholds: tuple[float, float, float]) -> ActivePart:
         """The same with other thresholds of the vote, for f^AB, f^A and f^B."""
@@ -154,6 +187,9 @@ class ActivePart:
         packed = {**_pack_texts(self), **parameters(FEDCVT.name, self.model)}
         packed[_CLASSES] = as_text(json.dumps(self.classes))
         packed[_TEMPERATURES] = self.temperatures.numpy()
+        packed |= self.linear.pack(_LINEAR)
+        for situation, mixture in self.mixtures.items():
+            packed |= mixture.pack(_MIXTURE + situation)
         if self.memory is not None:
             packed |= {
                 MEMORY + field.name: getattr(self.memory, field.name).numpy() for field in fields(Memory)
@@ -173,6 +209,8 @@ class ActivePart:
             model=model,
             memory=_unpack_memory(arrays),
             temperatures=_unpack_temperatures(arrays),
+            linear=_read(_LINEAR, LinearExperts.unpack, arrays),
+            mixtures={name: _read(_MIXTURE + name, Mixture.unpack, arrays) for name in Situation},
             classes=classes,
             tag=_text(arrays, _TAG),
         )
@@ -185,7 +223,7 @@ def without_memory(arrays: Arrays) -> dict[str, NDArray[np.generic]]:
 
 def describe(role: str, arrays: Arrays) -> dict[str, Json]:
     """What a party's part of a model is, in JSON without a cell of its data. ModelError for a part that isn't whole."""
-    part = part_of(role, arrays)
+    part = _unpack(role, arrays)
     found: dict[str, Json] = {
         "settings": dict(part.config.to_parameters()),
         "features": len(part.rules.features),
@@ -194,6 +232,7 @@ def describe(role: str, arrays: Arrays) -> dict[str, Json]:
     if isinstance(part, ActivePart):
         memory = part.memory
         found["classes"] = list(part.classes)
+        found["experts"] = {situation: mixture.by_name() for situation, mixture in part.mixtures.items()}
         found["memory"] = (
             None
             if memory is None
@@ -208,18 +247,17 @@ def describe(role: str, arrays: Arrays) -> dict[str, Json]:
 
 def preprocessing(role: str, arrays: Arrays) -> dict[str, Json]:
     """How a party's columns become its encoders' features, in order; holds levels of its categories."""
-    rules = part_of(role, arrays).rules
+    rules = _unpack(role, arrays).rules
     return {"features": list(rules.features), "rules": json.loads(rules.to_text())}
 
 
-def tensor_names(role: str, arrays: Arrays) -> tuple[str, ...]:
-    """Names of the arrays of numbers that make up a party's part: all but its texts."""
-    return tuple(name for name, array in part_of(role, arrays).pack().items() if array.dtype != np.uint8)
-
-
-def part_of(role: str, arrays: Arrays) -> ActivePart | PassivePart:
-    """A role's part. Raises ModelError naming what is missing or damaged."""
+def _unpack(role: str, arrays: Arrays) -> ActivePart | PassivePart:
     return ActivePart.unpack(arrays) if role == "active" else PassivePart.unpack(arrays)
+
+
+def tensor_names(arrays: Arrays) -> tuple[str, ...]:
+    """Names of the arrays that make up a part of a model: parameters, linear experts, calibration and memory."""
+    return tuple(name for name in arrays if name.startswith(f"{FEDCVT.name}."))
 
 
 def _pack_texts(part: PassivePart | ActivePart) -> dict[str, NDArray[np.generic]]:
@@ -239,6 +277,14 @@ def _unpack_memory(arrays: Arrays) -> Memory | None:
     if there != names:
         raise ModelError(f"model part: of the memory only {', '.join(there)} is there")
     return Memory(**{name: torch.tensor(arrays[MEMORY + name]) for name in names})
+
+
+def _read(prefix: str, read: Callable[[str, Arrays], T], arrays: Arrays) -> T:
+    """What `read` finds under `prefix`; ModelError when something of it is missing or damaged."""
+    try:
+        return read(prefix, arrays)
+    except (KeyError, ValueError, TypeError, AttributeError) as error:
+        raise ModelError(f"model part: {prefix} is missing or can't be read") from error
 
 
 def _unpack_temperatures(arrays: Arrays) -> Tensor:

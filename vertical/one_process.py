@@ -80,6 +80,7 @@ def mock_parts(config: UseConfig, data: Mapping[str, PartyData]) -> dict[str, Ar
         steps=1,
         candidates=GIVEN,
         folds=0,
+        linear_views=config.linear_views if isinstance(config, PredictConfig) else 0,
         baselines=False,
         final_vote=False,
         minimum_overlap=1,

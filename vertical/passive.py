@@ -78,8 +78,10 @@ def train_and_evaluate(
     yield from _send_test_views(FEDCVT, config, encoder, features.test)
     if config.final_vote:
         yield from _send_alone_views(config, encoder, features.alone)
-    part = PassivePart(config=final.config, rules=features.rules, encoder=encoder, tag=groups.tag)
-    artifacts = {**part.pack(), **components.pack("linear.components")}
+    part = PassivePart(
+        config=final.config, rules=features.rules, encoder=encoder, components=components, tag=groups.tag
+    )
+    artifacts = part.pack()
     if config.baselines:
         encoder = yield from train(baseline_training(final), run, features.aligned_only(), {}, None)
         yield from _send_test_views(ALIGNED_ONLY, config, encoder, features.test)
@@ -109,8 +111,7 @@ def _send_linear_views(config: FedCVTConfig, components: Components, features: F
     if config.linear_views == 0:
         return
     rows = to_array(torch.cat([features.aligned, features.test]))
-    sent = np.zeros((len(rows), config.linear_views), np.float32)
-    sent[:, : components.width] = components.transform(rows)
+    sent = components.padded(rows, config.linear_views)
     bound = config.max_aligned_train + config.max_aligned_test
     for part in chunks(len(rows), bound, config.evaluation_batch):
         yield Send(ACTIVE, LinearViews(part.start, sent[part]))

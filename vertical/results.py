@@ -5,24 +5,31 @@ Shapes: t aligned test rows, q passive-only rows, k classes.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from protocols.program import Json
 from vertical.active_side import ActiveSide, Labels
 from vertical.encoders import Representation
+from vertical.ensemble import OWN_EXPERT, Ensemble, Known, hidden
 from vertical.groups import Groups
-from vertical.metrics import evaluate
-from vertical.predict import Predictor, Situation
+from vertical.metrics import Scores, evaluate
+from vertical.predict import Situation
 from vertical.training import parameters, to_array
 from vertical.vote import Vote
 
 Artifacts = dict[str, NDArray[np.generic]]
+BASELINES = {
+    "aligned_only": Situation.BOTH,
+    "stack": Situation.BOTH,
+    "active_alone": Situation.ACTIVE_ONLY,
+    "passive_alone": Situation.PASSIVE_ONLY,
+}
+"""The linear experts, and the situation in which each is reported as a method of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,34 +48,50 @@ class PseudoCount:
         return PseudoCount(self.accepted + accepted, self.candidates + candidates)
 
 
-def situation_scores(
-    predictor: Predictor, own: Representation, passive: Representation, labels: Labels
-) -> Json:
-    """Metrics by situation on the test rows, whose views of both parties are known."""
-    return {
-        situation.value: scores(predictor.hide(situation, own, passive).joint, labels)
-        for situation in Situation
-    }
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Baselines:
+    """What the networks without the other party or without unaligned people add to the outcome."""
+
+    methods: Mapping[str, Json] = field(default_factory=dict)
+    curves: Mapping[str, Json] = field(default_factory=dict)
+    artifacts: Artifacts = field(default_factory=dict)
+
+
+def method_scores(ensemble: Ensemble, own: Known, other: Known, labels: Labels) -> dict[str, Json]:
+    """Metrics by method and situation on the test rows, of whom both parties know something.
+
+    `fedcvt` is the mixture of all experts, `joint` f^AB alone. The linear experts are the baselines, each in the
+    situation that is its own; without components (no columns of the `other` party) there is only the active one.
+    """
+    found: dict[str, dict[str, Json]] = {"fedcvt": {}}
+    for situation in Situation:
+        logits = ensemble.expert_logits(*hidden(situation, own, other))
+        mixed = ensemble.mixtures[situation].log_probabilities(logits)
+        baselines = [name for name, at in BASELINES.items() if at == situation]
+        names = ["joint", *(name for name in baselines if other.columns.shape[1] or name == OWN_EXPERT)]
+        for name, values in {"fedcvt": mixed, **{name: logits[name] for name in names}}.items():
+            found.setdefault(name, {})[situation.value] = scores(values, labels)
+    return dict(found)
 
 
 @torch.no_grad()
-def aligned_only_scores(side: ActiveSide, passive: Representation) -> Json:
+def aligned_network_scores(side: ActiveSide, passive: Representation) -> Json:
     """Metrics of the aligned-only network, which can only use both views."""
     logits = side.model.heads.joint_logits(side.test_views(), passive)
-    return {Situation.BOTH.value: scores(logits, side.labels)}
+    return {Situation.BOTH.value: scores(to_array(logits), side.labels)}
 
 
 @torch.no_grad()
-def active_alone_scores(side: ActiveSide) -> Json:
+def active_network_scores(side: ActiveSide) -> Json:
     """Metrics of f^A trained without the passive party."""
     logits = side.model.heads.active_logits(side.test_views())
-    return {Situation.ACTIVE_ONLY.value: scores(logits, side.labels)}
+    return {Situation.ACTIVE_ONLY.value: scores(to_array(logits), side.labels)}
 
 
-def scores(logits: Tensor, labels: Labels) -> Json:
+def scores(logits: Scores, labels: Labels) -> Json:
     """Metrics of logits (t, k) of the test rows, with the people they stand on, as the disclosure rules read them."""
     truth = labels.test.numpy()
-    entry = evaluate(to_array(logits), truth)
+    entry = evaluate(logits, truth)
     return {
         "people": entry.rows,
         "classes": {name: int(np.count_nonzero(truth == code)) for code, name in enumerate(labels.classes)},
@@ -99,9 +122,27 @@ def group_sizes(groups: Groups, passive_only: int | None) -> Json:
     return counts if passive_only is None else {**counts, "passive_only": passive_only}
 
 
-def vote_artifacts(votes: Vote) -> Artifacts:
-    """The final pseudo labels in the passive party's order: class codes int64 (q,) and accepted bool (q,)."""
-    return {"pseudo_label": votes.label.numpy(), "pseudo_accepted": votes.accepted.numpy()}
+def pseudo_report(votes: Mapping[str, Vote]) -> Json:
+    """How many people of each group were voted on and accepted; those of the passive-only ones at the top."""
+    counts = {
+        group: PseudoCount(int(vote.accepted.sum()), len(vote.label)).report()
+        for group, vote in votes.items()
+    }
+    return {**counts.pop("passive_only"), **counts}
+
+
+def vote_artifacts(votes: Mapping[str, Vote]) -> Artifacts:
+    """Final pseudo labels by group: class codes int64 (q,) and accepted bool (q,).
+
+    Those of the passive-only people, in the passive party's order, have no group in their names; those of this party's
+    own people without a label stand in the order of their rows in the group.
+    """
+    found: Artifacts = {}
+    for group, vote in votes.items():
+        name = "" if group == "passive_only" else f".{group}"
+        found[f"pseudo_label{name}"] = vote.label.numpy()
+        found[f"pseudo_accepted{name}"] = vote.accepted.numpy()
+    return found
 
 
 def alignment_artifacts(groups: Groups) -> Artifacts:

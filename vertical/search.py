@@ -73,17 +73,22 @@ class Search:
     def choose(self) -> Choice:
         """The candidate and the number of steps with the least loss; the first and the longest when nothing was found.
 
-        Of equal ones the first candidate, and the longest training. A loss is the mean over the three situations of the
-        calibrated joint head's, since the model serves all three (ours).
+        Of equal ones the first candidate, and the longest training.
         """
         best, least = first_choice(self.run.config), float("inf")
-        for (candidate, steps), found in sorted(
-            self.found.items(), key=lambda item: (item[0][0], -item[0][1])
-        ):
-            losses = [self._loss(found, situation) for situation in SITUATIONS]
-            if np.mean(losses) < least:
-                best, least = Choice(candidate, steps), float(np.mean(losses))
+        for candidate, steps in sorted(self.found, key=lambda case: (case[0], -case[1])):
+            loss = self.loss(self.found[candidate, steps])
+            if loss is not None and loss < least:
+                best, least = Choice(candidate, steps), loss
         return best
+
+    def loss(self, found: OutOfFold) -> float | None:
+        """Mean over the situations, since the model serves all three (ours), of the calibrated joint head's loss.
+
+        A situation without a labelled held-out row doesn't count; None if none has any.
+        """
+        losses = np.array([self._loss(found, situation) for situation in SITUATIONS])
+        return None if np.isnan(losses).all() else float(np.nanmean(losses))
 
     def temperatures(self, choice: Choice) -> torch.Tensor:
         """The temperature of each head in each situation, (3, 3), fitted on held-out rows; 1 without."""
@@ -99,7 +104,15 @@ class Search:
     def truth(self, situation: Situation) -> NDArray[np.int64]:
         """The labels of the rows that `OutOfFold.logits` speaks of, -1 where missing."""
         labels = self.labels.training() if situation == Situation.ACTIVE_ONLY else self.labels.aligned
-        return labels.numpy()
+        truth: NDArray[np.int64] = labels.numpy()
+        return truth
+
+    def held_out_truth(self) -> NDArray[np.int64]:
+        """The labels of all that some fold held out, aligned or not."""
+        found = next(iter(self.found.values()))
+        said = np.isfinite(found.logits(Situation.ACTIVE_ONLY, "joint")).all(axis=1)
+        truth: NDArray[np.int64] = self.truth(Situation.ACTIVE_ONLY)[said]
+        return truth
 
     def pack(self) -> State:
         """What has been found, for a checkpoint."""
@@ -132,12 +145,11 @@ class Search:
         return validate
 
     def _loss(self, found: OutOfFold, situation: Situation) -> float:
-        """Mean cross-entropy of the joint head at its best temperature; infinite without a labelled held-out row."""
+        """Mean cross-entropy of the joint head at its best temperature; NaN without a labelled held-out row."""
         logits, truth = found.logits(situation, "joint"), self.truth(situation)
         said = np.isfinite(logits).all(axis=1)
         temperature = fit_temperature(logits[said], truth[said])
-        loss = mean_loss(log_probabilities(logits[said], temperature), truth[said])
-        return float("inf") if np.isnan(loss) else loss
+        return mean_loss(log_probabilities(logits[said], temperature), truth[said])
 
 
 def _prefix(case: tuple[int, int]) -> str:

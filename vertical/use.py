@@ -5,33 +5,38 @@
 2. The messages of `protocols.psi`, over the keys of the asked split only. Fewer common people than the request's
    smallest overlap end the run here, at both.
 3. `CommonShown` and `AloneShown` P -> A, where the use needs them: the passive party's views of the common people, and
-   of all its others, in evaluation form. The others come in an order that only P knows.
+   of all its others, in evaluation form, and for predictions its principal components of them. The others come in an
+   order that only P knows.
 
-Shapes: m common people, q others of the passive party, w width of its view.
+Shapes: m common people, q others of the passive party, w width of what it shows.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from protocols.chunks import chunks
 from protocols.errors import ModelError, ProtocolError
 from protocols.program import Json, Observe, Program, Send, receive
 from protocols.psi import ALONE, Alignment, Crew, psi_client, psi_server
 from protocols.seeds import PrivateSeed
-from vertical.encoders import Representation
 from vertical.groups import private_order
 from vertical.manifest import ANY_ROWS, BlockRows
 from vertical.model import ActivePart, PassivePart
-from vertical.table import PartyData, Rows, Split
-from vertical.training import expect_number, silent
-from vertical.use_config import People, UseConfig
+from vertical.table import PartyData, Rows, Split, Table
+from vertical.training import expect_number, received, silent, to_array
+from vertical.use_config import People, PredictConfig, UseConfig
 from vertical.use_manifest import use_terms
 from vertical.use_messages import AloneShown, CommonShown, SameModel
 
 ACTIVE, PASSIVE = "active", "passive"
+Show: TypeAlias = Callable[[Table], NDArray[np.float32]]
+"""What the passive party shows of a table's people, (m, w)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -64,8 +69,10 @@ class UsePeople:
 def check_part(part: ActivePart | PassivePart, config: UseConfig) -> None:
     """ModelError unless the request says of the model what this party's part of it is."""
     shape = part.config.passive_view
-    asked = {"d": config.d, "width of the passive view": config.width}
+    asked = {"d": config.d, "width of the passive view": config.view_width}
     found = {"d": part.config.d, "width of the passive view": shape.width}
+    if isinstance(config, PredictConfig):
+        asked["linear_views"], found["linear_views"] = config.linear_views, part.config.linear_views
     if isinstance(part, ActivePart):
         asked["classes"], found["classes"] = config.classes, len(part.classes)
     for name, value in found.items():
@@ -118,17 +125,17 @@ def _people(
     return UsePeople(common=common, alone=alone[:most], left_out=len(alone) - len(alone[:most]))
 
 
-def show_common(part: PassivePart, data: PartyData, people: UsePeople, config: UseConfig) -> Program[None]:
+def show_common(show: Show, data: PartyData, people: UsePeople, config: UseConfig) -> Program[None]:
     """The first half of message 3."""
     for at in chunks(len(people.common), config.max_common, config.evaluation_batch):
-        yield Send(ACTIVE, CommonShown(at.start, part.show(data.table.take(people.common[at]))))
+        yield Send(ACTIVE, CommonShown(at.start, show(data.table.take(people.common[at]))))
 
 
-def show_alone(part: PassivePart, data: PartyData, people: UsePeople, config: UseConfig) -> Program[None]:
+def show_alone(show: Show, data: PartyData, people: UsePeople, config: UseConfig) -> Program[None]:
     """The second half of message 3; one empty message says that there is nobody."""
     total = len(people.alone)
     for at in chunks(total, config.max_passive_only, config.evaluation_batch) or [slice(0, 0)]:
-        yield Send(ACTIVE, AloneShown(at.start, total, part.show(data.table.take(people.alone[at]))))
+        yield Send(ACTIVE, AloneShown(at.start, total, show(data.table.take(people.alone[at]))))
 
 
 def shown_report(people: UsePeople) -> dict[str, Json]:
@@ -136,32 +143,32 @@ def shown_report(people: UsePeople) -> dict[str, Json]:
     return {"shown": {"people": len(people.alone)}, "left_out": {"people": people.left_out}}
 
 
-def receive_common(part: ActivePart, people: UsePeople, config: UseConfig) -> Program[Representation]:
-    """The passive party's views of the common people, (m, w)."""
-    shown = [part.no_views()]
+def receive_common(people: UsePeople, config: UseConfig) -> Program[NDArray[np.float32]]:
+    """What the passive party shows of the common people, (m, w)."""
+    shown = np.zeros((len(people.common), config.width), np.float32)
     for at in chunks(len(people.common), config.max_common, config.evaluation_batch):
         message = yield from receive(PASSIVE, CommonShown)
         what = f"{CommonShown.__name__} from {PASSIVE}"
         expect_number(message.start, at.start, what)
-        expect_number(len(message.views), at.stop - at.start, what)
-        shown.append(part.shown(message.views, what))
-    return Representation.stack(shown)
+        shown[at] = received(message.views, (at.stop - at.start, config.width), what)
+    return shown
 
 
-def receive_alone(part: ActivePart, config: UseConfig) -> Program[Representation]:
-    """The passive party's views of its others, (q, w)."""
-    shown, what = [part.no_views()], f"{AloneShown.__name__} from {PASSIVE}"
+def receive_alone(config: UseConfig) -> Program[NDArray[np.float32]]:
+    """What the passive party shows of its others, (q, w)."""
+    shown, what = [np.zeros((0, config.width), np.float32)], f"{AloneShown.__name__} from {PASSIVE}"
     position, total = 0, -1
     while position < total or total < 0:
         message = yield from receive(PASSIVE, AloneShown)
         total = _total(message, config, what) if total < 0 else total
         expect_number(message.start, position, what)
         expect_number(message.of, total, what)
-        if not len(message.views) <= total - position or (total and not len(message.views)):
-            raise ProtocolError(f"{what}: {len(message.views)} rows at {position} of {total}")
-        shown.append(part.shown(message.views, what))
-        position += len(message.views)
-    return Representation.stack(shown)
+        rows = len(message.views)
+        if not rows <= total - position or (total and not rows):
+            raise ProtocolError(f"{what}: {rows} rows at {position} of {total}")
+        shown.append(to_array(received(message.views, (rows, config.width), what)))
+        position += rows
+    return np.concatenate(shown)
 
 
 def _total(message: AloneShown, config: UseConfig, what: str) -> int:

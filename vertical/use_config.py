@@ -67,9 +67,14 @@ class UseConfig:
             )
 
     @property
-    def width(self) -> int:
+    def view_width(self) -> int:
         """Width of a row of the passive party's view."""
         return self.d + (self.unique_passive or self.d)
+
+    @property
+    def width(self) -> int:
+        """Width of what the passive party shows of a person."""
+        return self.view_width
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,17 +98,24 @@ class PredictConfig(UseConfig):
     """Settings of a prediction.
 
     Further `receiver`, the party that gets the probabilities of its own people; `only_common` leaves out those of whom
-    the other party knows nothing; `class_names`, a JSON list in the order of the model's classes, or "".
+    the other party knows nothing; `class_names`, a JSON list in the order of the model's classes, or "". The model's
+    own: `linear_views` principal components that the passive party shows besides its view.
     """
 
     receiver: Receiver = Receiver.ACTIVE
     only_common: bool = False
     class_names: str = ""
+    linear_views: int = 64
 
     def __post_init__(self) -> None:
         super(PredictConfig, self).__post_init__()
         if self.class_names and len(_names(self.class_names)) != self.classes:
             raise ConfigError(f"class_names: expected {self.classes} names")
+
+    @property
+    def width(self) -> int:
+        """Width of what the passive party shows of a person."""
+        return self.view_width + self.linear_views
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -140,6 +152,7 @@ def inherited(trained: FedCVTConfig, classes: Sequence[str]) -> Mapping[str, int
         **(known if classes else {}),
         "d": trained.d,
         "unique_passive": trained.unique_passive,
+        "linear_views": trained.linear_views,
         "max_common": trained.max_common,
         "max_passive_only": trained.max_passive_only,
         "evaluation_batch": trained.evaluation_batch,
@@ -154,6 +167,7 @@ _LARGE = 10_000_000
 _RANGES: dict[str, tuple[float, float]] = {
     "d": (1, 4096),
     "unique_passive": (0, 4096),
+    "linear_views": (0, 4096),
     "classes": (2, 65536),
     "max_common": (1, _LARGE),
     "max_passive_only": (0, _LARGE),

@@ -51,7 +51,7 @@ def active_program(data: PartyData, part: ActivePart, config: UseConfig, run: Us
     yield from agree_on_model(part.tag, PASSIVE)
     people = yield from align_active(data, config, run)
     run.observe(Progress("fill", 0, 1))
-    shown = yield from receive_alone(part, config)
+    shown = part.shown((yield from receive_alone(config)), "views")
     own = part.views(data.table.take(people.alone))
     temperature, batch = part.config.temperature, config.evaluation_batch
     passive_views = fill_in_parts(fill_passive, own, memory, temperature, batch)
@@ -80,7 +80,7 @@ def passive_program(data: PartyData, part: PassivePart, config: UseConfig, run: 
     yield from agree_on_model(part.tag, ACTIVE)
     people = yield from align_passive(data, config, run)
     run.observe(Progress("show", 0, 1))
-    yield from show_alone(part, data, people, config)
+    yield from show_alone(part.show, data, people, config)
     run.observe(Progress("show", 1, 1))
     return Outcome(shown_report(people), {"rows.passive_only": people.alone})
 

@@ -61,8 +61,13 @@ def _common(config: UseConfig, active_rows: int, passive_rows: int) -> Release:
     people = min(config.max_common, active_rows, passive_rows)
     length, messages = parts(people, config.max_common, config.evaluation_batch)
     largest = CommonShown(length * (messages - 1), floats(length, config.width))
-    learns = "representations of the common people; features can partly be inferred from them"
+    learns = f"{_shown(config)} of the common people; features can partly be inferred from them"
     return release(largest, PASSIVE, ACTIVE, messages, learns)
+
+
+def _shown(config: UseConfig) -> str:
+    components = " and principal components" if config.width > config.view_width else ""
+    return f"representations{components}"
 
 
 def _alone(config: UseConfig, passive_rows: int) -> Release:
@@ -70,7 +75,7 @@ def _alone(config: UseConfig, passive_rows: int) -> Release:
     length, messages = parts(people, config.max_passive_only, config.evaluation_batch)
     largest = AloneShown(length * (messages - 1), people, floats(length, config.width))
     learns = (
-        "how many people the sender has that aren't common, and their representations; "
+        f"how many people the sender has that aren't common, and {_shown(config)} of them; "
         "features can partly be inferred from them"
     )
     return release(largest, PASSIVE, ACTIVE, messages, learns)

@@ -1,7 +1,8 @@
 """The messages of the computations that use a trained model, after the alignment.
 
-Shapes: c people of one part of a longer list, w width of the passive party's view [unique ; common], k classes,
-e experts. Float32 throughout. Rows are positions in an order both sides hold; no key occurs.
+Shapes: c people of one part of a longer list, w width of what the passive party shows of a person: its view
+[unique ; common] and, in predictions, its principal components; k classes, e experts. Float32 throughout. Rows are
+positions in an order both sides hold; no key occurs.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ from numpy.typing import NDArray
 from protocols.psi import PSI_KINDS
 from protocols.wire import Message, array
 
-EXPERTS = ("joint",)
-"""Names of all experts that a prediction may weigh."""
+EXPERTS = ("joint", "active_head", "passive_head", "aligned_only", "stack", "active_alone", "passive_alone")
+"""Names of all experts that a prediction may weigh; `vertical.ensemble` has them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +28,7 @@ class SameModel(Message):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CommonShown(Message):
-    """The passive party's views (c, w) of the common people from position `start` on."""
+    """What the passive party shows (c, w) of the common people from position `start` on."""
 
     start: int
     views: NDArray[np.float32] = array(np.float32, 2)
@@ -35,7 +36,7 @@ class CommonShown(Message):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AloneShown(Message):
-    """The passive party's views (c, w) of its own other people from `start` on, of `of` in all."""
+    """What the passive party shows (c, w) of its own other people from `start` on, of `of` in all."""
 
     start: int
     of: int

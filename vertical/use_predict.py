@@ -8,9 +8,10 @@ Messages in order (A active, P passive): 1 to 3 of `vertical.use`, of 3 `CommonS
 
 Who receives gets calibrated probabilities for its own people, as artifacts of the run, and nobody else does: the active
 party for the common people and its others (P's views filled), the passive party for the common people and its
-others (A's views filled). A learns which of its own keys are common, and the representations of all whom P shows (with
-`AloneShown` how many others P has), from which features can partly be inferred; P which of its own keys are common, how
-many keys A offered, and, when it receives, probabilities, from which labels and A's features can partly be inferred.
+others (A's views filled). A learns which of its own keys are common, and the representations and principal components
+of all whom P shows (with `AloneShown` how many others P has), from which features can partly be inferred; P which of
+its own keys are common, how many keys A offered, and, when it receives, probabilities, from which labels and A's
+features can partly be inferred.
 The analyst gets numbers of people.
 
 Shapes: m people of one situation, k classes, e experts.
@@ -65,15 +66,15 @@ def active_program(data: PartyData, part: ActivePart, config: PredictConfig, run
     yield from agree_on_model(part.tag, PASSIVE)
     people = yield from align_active(data, config, run)
     run.observe(Progress("predict", 0, 1))
-    shown = yield from receive_common(part, people, config)
-    predictions = [part.predict(part.views(data.table.take(people.common)), shown)]
+    shown = part.told((yield from receive_common(people, config)), "views")
+    predictions = [part.predict(part.known(data.table.take(people.common)), shown)]
     if config.receiver == Receiver.ACTIVE:
         if not config.only_common:
-            predictions.append(part.predict(part.views(data.table.take(people.alone)), None))
+            predictions.append(part.predict(part.known(data.table.take(people.alone)), None))
         artifacts = kept(config, people, predictions)
     else:
         if not config.only_common:
-            others = yield from receive_alone(part, config)
+            others = part.told((yield from receive_alone(config)), "views")
             predictions.append(part.predict(None, others))
         yield from _send(config, predictions)
         artifacts = {}
@@ -91,9 +92,9 @@ def passive_program(
     people = yield from align_passive(data, config, run)
     run.observe(Progress("show", 0, 1))
     receives = config.receiver == Receiver.PASSIVE
-    yield from show_common(part, data, people, config)
+    yield from show_common(part.show_all, data, people, config)
     if receives and not config.only_common:
-        yield from show_alone(part, data, people, config)
+        yield from show_alone(part.show_all, data, people, config)
     run.observe(Progress("show", 1, 1))
     if not receives:
         return Outcome({}, {})

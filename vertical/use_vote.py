@@ -58,13 +58,13 @@ def active_program(data: PartyData, part: ActivePart, config: VoteConfig, run: U
     votes, rows = dict[str, Vote](), dict[str, Rows]()
     run.observe(Progress("vote", 0, 1))
     if labels is not None:
-        common = yield from receive_common(part, people, config)
+        common = part.shown((yield from receive_common(people, config)), "views")
         at = np.flatnonzero(labels[people.common] < 0)
         rows["aligned"], rows["active_only"] = people.common[at], people.alone[labels[people.alone] < 0]
         own = part.views(data.table.take(rows["aligned"]))
         votes["aligned"] = voter.vote(own, common.take(torch.tensor(at)))
         votes["active_only"] = voter.vote(part.views(data.table.take(rows["active_only"])), None)
-    shown = yield from receive_alone(part, config)
+    shown = part.shown((yield from receive_alone(config)), "views")
     votes["passive_only"] = voter.vote(None, shown)
     run.observe(Progress("vote", 1, 1))
     report: dict[str, Json] = {
@@ -80,8 +80,8 @@ def passive_program(data: PartyData, part: PassivePart, config: VoteConfig, run:
     people = yield from align_passive(data, config, run)
     run.observe(Progress("show", 0, 1))
     if config.unlabelled:
-        yield from show_common(part, data, people, config)
-    yield from show_alone(part, data, people, config)
+        yield from show_common(part.show, data, people, config)
+    yield from show_alone(part.show, data, people, config)
     run.observe(Progress("show", 1, 1))
     return Outcome(shown_report(people), {"rows.passive_only": people.alone})
 

@@ -48,6 +48,10 @@ class Memory:
             passive_position=nowhere,
         )
 
+    def passive_aligned(self) -> Representation:
+        """The passive party's views of the N aligned rows, all of which must stand in its pool."""
+        return Representation(self.passive_unique, self.passive_common[self.passive_position])
+
 
 def fill_passive(
     active: Representation, memory: Memory, *, temperature: float, rows: Tensor | None = None

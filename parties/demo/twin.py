@@ -116,13 +116,15 @@ def same_bits(first: Mapping[str, NDArray[np.generic]], second: Mapping[str, NDA
 def method_scores(report: Mapping[str, Json], twin: Twin) -> dict[str, Score]:
     """AUC and accuracy by method: of the released report, and of the script's own models.
 
-    `aligned_only` is the better (by AUC) of the parties' network and the cross-validated logistic regression.
+    `aligned_only` is the best (by AUC) of the parties' network, their logistic regression on principal components, and
+    the script's own with cross-validated C; `active_alone` the better of network and logistic regression.
     """
-    network = released_score(report, "aligned_only", "both")
+    aligned = [released_score(report, name, "both") for name in ("aligned_only_network", "aligned_only")]
+    alone = [released_score(report, name, "active_only") for name in ("active_alone_network", "active_alone")]
     return {
         "fedcvt": released_score(report, "fedcvt", "both"),
-        "aligned_only": max((network, twin.regression), key=lambda score: score.auc),
-        "active_alone": released_score(report, "active_alone", "active_only"),
+        "aligned_only": max((*aligned, twin.regression), key=lambda score: score.auc),
+        "active_alone": max(alone, key=lambda score: score.auc),
         "oracle": twin.oracle,
     }
 

@@ -32,7 +32,9 @@ def test_the_analyst_gets_what_each_party_released_and_nothing_else(
     for name in PARTIES:
         assert released[name] == read_json(lab.run_folder(name, finished) / RESULT_FILE)
     report = released[BANK]["report"]  # type: ignore[index]
-    assert report["methods"].keys() == {"fedcvt", "aligned_only", "active_alone"}
+    linear = {"aligned_only", "stack", "active_alone", "passive_alone"}
+    networks = {"aligned_only_network", "active_alone_network"}
+    assert report["methods"].keys() == {"fedcvt", "joint", *linear, *networks}
     text = str(released)
     assert not [secret for secret in lab.customers.secrets if secret in text]
 

@@ -12,7 +12,7 @@ from protocols.errors import ModelError, ProtocolError
 from protocols.program import Outcome
 from protocols.wire import pack_arrays, unpack_arrays
 from tests.vertical.runs import SMALL, run, two_parties
-from vertical.encoders import Representation
+from vertical.ensemble import Known
 from vertical.model import MEMORY, ActivePart, PassivePart, without_memory
 from vertical.predict import Situation
 from vertical.table import PartyData
@@ -55,11 +55,11 @@ def parts(trained) -> tuple[ActivePart, PassivePart]:
     return ActivePart.unpack(active), PassivePart.unpack(passive)
 
 
-def views(data, active: ActivePart, passive: PassivePart) -> tuple[Representation, Representation]:
+def views(data, active: ActivePart, passive: PassivePart) -> tuple[Known, Known]:
     """Views of the first five rows of each; who they are doesn't matter here."""
     rows = np.arange(5)
-    shown = passive.show(data[1].table.take(rows))
-    return active.views(data[0].table.take(rows)), active.shown(shown, "views")
+    shown = passive.show_all(data[1].table.take(rows))
+    return active.known(data[0].table.take(rows)), active.told(shown, "views")
 
 
 def test_a_part_packs_to_what_it_was_unpacked_from(trained):

@@ -245,8 +245,10 @@ def test_the_report_counts_and_scores_everything():
         assert kept == {"common": 52, "split_differs": 0, "train": 40}
     assert {method: set(scores) for method, scores in left.report["methods"].items()} == {
         "fedcvt": {"both", "active_only", "passive_only"},
-        "aligned_only": {"both"},
+        "joint": {"both", "active_only", "passive_only"},
         "active_alone": {"active_only"},
+        "aligned_only_network": {"both"},
+        "active_alone_network": {"active_only"},
     }
     votes = left.report["pseudo_labels"]
     assert votes == {"accepted": int(left.artifacts["pseudo_accepted"].sum()), "people": 26}

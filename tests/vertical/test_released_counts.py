@@ -35,7 +35,7 @@ def test_only_sizes_of_disjoint_groups_are_released(groups, aligned):
         released = releasable(outcome.report, K)
         assert released["groups"].keys() <= DISJOINT
         assert all(number >= K for number in counts(released["groups"]))
-        assert not released.keys() - {"groups", "methods", "pseudo_labels", "loss"}
+        assert not released.keys() - {"groups", "methods", "experts", "pseudo_labels", "loss"}
 
 
 @pytest.mark.parametrize(("accepted", "candidates"), [(500, 503), (3, 503), (503, 503), (0, 503), (250, 503)])

@@ -9,7 +9,7 @@ import pytest
 
 from protocols.errors import ConfigError, ModelError, OverlapError, ProtocolError
 from protocols.program import Receive, Send, simulate
-from tests.vertical.uses import BOUNDS, MODEL, USES, parties, people_of, trained, use
+from tests.vertical.uses import BOUNDS, MODEL, USES, parties, people_of, settings, trained, use
 from vertical.encoders import Representation
 from vertical.model import ActivePart, without_memory
 from vertical.table import Split
@@ -121,7 +121,7 @@ def heard(*shapes) -> Representation:
         for message in views(*shapes):
             yield Send("active", message)
 
-    programs = {"active": receive_alone(trained()[0], UseConfig(**BOUNDS)), "passive": speaks()}
+    programs = {"active": receive_alone(UseConfig(**BOUNDS)), "passive": speaks()}
     return simulate(programs)["active"]
 
 
@@ -144,8 +144,8 @@ def test_wrong_numbers_of_the_passive_party_are_refused(shapes):
 
 
 def test_views_come_in_parts_of_any_length():
-    assert heard((0, 9, 4), (4, 9, 4), (8, 9, 1)).rows == 9
-    assert heard((0, 0, 0)).rows == 0
+    assert heard((0, 9, 4), (4, 9, 4), (8, 9, 1)).shape == (9, 6)
+    assert heard((0, 0, 0)).shape == (0, 6)
 
 
 @pytest.mark.parametrize(
@@ -174,7 +174,8 @@ def test_what_follows_from_the_model():
     config = replace(trained()[0].config, unique_passive=5, threshold_active=0.6)
     names = inherited(config, ("no", "yes"))
     made = PredictConfig(model=MODEL, **{n: v for n, v in names.items() if not n.startswith("threshold")})
-    assert (made.d, made.width, made.classes, made.names) == (3, 8, 2, ("no", "yes"))
+    assert (made.d, made.view_width, made.width) == (3, 8, 11)
+    assert (made.classes, made.names) == (2, ("no", "yes"))
     assert names["threshold_active"] == 0.6
     many = inherited(config, [f"class number {n}" for n in range(500)])
     assert (many["classes"], many["class_names"]) == (500, "")
@@ -182,8 +183,8 @@ def test_what_follows_from_the_model():
 
 
 def test_a_message_out_of_turn_is_refused():
-    programs, kind = USES["predict"]
-    program = programs.passive_program(parties()[1], trained()[1], kind(**BOUNDS), RUN)
+    programs, _ = USES["predict"]
+    program = programs.passive_program(parties()[1], trained()[1], settings("predict"), RUN)
     assert isinstance(next(program), Send)
     assert isinstance(program.send(None), Receive)
     with pytest.raises(ProtocolError, match="expected SameModel from active, came AloneShown"):

@@ -6,7 +6,7 @@ import pytest
 
 from protocols.errors import GateError
 from protocols.gate import Trace
-from tests.vertical.uses import BOUNDS, USES, parties, use
+from tests.vertical.uses import USES, parties, settings, use
 from vertical.use_manifest import fill_manifest, predict_manifest, vote_manifest
 from vertical.use_messages import FILL_KINDS, PREDICT_KINDS, VOTE_KINDS
 
@@ -29,7 +29,7 @@ VARIANTS = [
 
 def lines(what, rows=(82, 78), **changes):
     make, _ = MANIFESTS[what]
-    return make(USES[what][1](**(BOUNDS | changes)), *rows)
+    return make(settings(what, **changes), *rows)
 
 
 def traced(what, data=None, **changes) -> Trace:

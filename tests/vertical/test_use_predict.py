@@ -19,8 +19,8 @@ NAMES = json.dumps(CLASSES)
 def expected(active, passive, own, other):
     """Probabilities by the parts themselves, of the active party's rows `own`, the passive one's `other`, or both."""
     part, peer = trained()
-    mine = None if own is None else part.views(active.table.take(own))
-    shown = None if other is None else part.shown(peer.show(passive.table.take(other)), "views")
+    mine = None if own is None else part.known(active.table.take(own))
+    shown = None if other is None else part.told(peer.show_all(passive.table.take(other)), "views")
     return part.predict(mine, shown).probabilities
 
 
@@ -47,7 +47,14 @@ def test_the_active_party_gets_its_own_people_s_probabilities():
     np.testing.assert_allclose(
         found["probabilities.active_only"], expected(active, passive, single, None), atol=1e-6
     )
-    assert found["weights.both"].tolist() == [1.0]
+    weights = dict(zip(EXPERTS, found["weights.both"].tolist(), strict=True))
+    assert sum(weights.values()) == pytest.approx(1.0)
+    assert {name for name, weight in weights.items() if weight} == {
+        "joint",
+        "aligned_only",
+        "stack",
+        "active_alone",
+    }
     assert text(found["experts"]) == list(EXPERTS)
     assert right.artifacts == {}
     assert right.report == {}

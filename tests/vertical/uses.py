@@ -18,6 +18,7 @@ from vertical.use_config import PredictConfig, UseConfig, VoteConfig
 
 MODEL = "ab" * 32
 CLASSES = ("low", "middle", "high")
+LINEAR_VIEWS = 3
 SIZES = {"aligned": 40, "test": 12, "active_only": 30, "passive_only": 26}
 BOUNDS = {
     "model": MODEL,
@@ -37,7 +38,8 @@ USES = {
 @cache
 def trained(seed: int = 0) -> tuple[ActivePart, PassivePart]:
     """Both parties' parts after a short training on the people of `parties()`."""
-    active, passive = run(*parties(), replace(SMALL, steps=60), seed=seed)
+    config = replace(SMALL, steps=60, folds=2, linear_views=LINEAR_VIEWS, early_stopping=False)
+    active, passive = run(*parties(), config, seed=seed)
     return ActivePart.unpack(active.artifacts), PassivePart.unpack(passive.artifacts)
 
 
@@ -48,14 +50,20 @@ def parties(**sizes) -> tuple[PartyData, PartyData]:
 
 def use(what: str, data=None, parts=None, observe=None, least=1, **changes) -> tuple[Outcome, Outcome]:
     """The outcomes of a fill, vote or predict, active first."""
-    programs, kind = USES[what]
-    config = kind(**(BOUNDS | changes))
+    programs, _ = USES[what]
+    config = settings(what, **changes)
     sides = {}
     for role, own, part in zip(("active", "passive"), data or parties(), parts or trained(), strict=True):
         make = getattr(programs, f"{role}_program")
         sides[role] = make(own, part, config, UseRun(seed=injected(7, role), least=least))
     results = simulate(sides, observe=observe)
     return results["active"], results["passive"]
+
+
+def settings(what: str, **changes) -> UseConfig:
+    """The settings of a use of the trained model."""
+    own = {"linear_views": LINEAR_VIEWS} if what == "predict" else {}
+    return USES[what][1](**(BOUNDS | own | changes))
 
 
 def people_of(data: PartyData, split: Split | None = None) -> dict[bytes, int]:

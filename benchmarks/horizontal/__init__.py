@@ -1,1 +1,0 @@
-"""Comparison of horizontal methods on one task, and with another simulator; see `benchmarks.horizontal.__main__`."""

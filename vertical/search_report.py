@@ -1,0 +1,107 @@
+"""What a run reports of its search and of its experts: held-out scores, weights, which is best and why.
+
+All numbers stand on labelled training people that were held out, with their number beside them, as the disclosure rules
+read it; whole numbers that the request says already stand under `settings`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from protocols.program import Json
+from vertical.calibration import log_probabilities
+from vertical.linear import Floats, Integers, mean_loss
+from vertical.messages import Choice
+from vertical.metrics import calibration_error, evaluate
+from vertical.pooling import Pool
+from vertical.predict import Situation
+from vertical.schedule import evaluation_points
+from vertical.search import Search
+
+
+def search_report(search: Search, choice: Choice) -> dict[str, Json]:
+    """Under "search": how many trainings were compared, which was chosen, and the loss of each; {} without one."""
+    config, classes = search.run.config, search.labels.classes
+    if not search.found:
+        return {}
+    names, points = config.candidate_names, evaluation_points(config)
+    labels = search.held_out_truth()
+    losses = {
+        name: {f"{steps} steps": search.loss(search.found[candidate, steps]) for steps in points}
+        for candidate, name in enumerate(names)
+    }
+    report: dict[str, Json] = {
+        "settings": {
+            "candidates": list(names),
+            "folds": config.folds,
+            "steps": config.steps,
+            "trainings": len(names) * config.folds,
+        },
+        "chosen": f"{names[choice.candidate]}, {choice.steps} of {config.steps} steps",
+        "why": "the least held-out cross-entropy of the calibrated joint head, mean of the three situations",
+        **_people(labels, classes),
+        "loss": losses,
+    }
+    return {"search": report}
+
+
+def pool_report(pools: Mapping[Situation, Pool], classes: Sequence[str]) -> dict[str, Json]:
+    """By situation: the experts' weights, held-out scores and calibration, and the best of them."""
+    return {situation.value: _situation(pool, classes) for situation, pool in pools.items()}
+
+
+def _situation(pool: Pool, classes: Sequence[str]) -> dict[str, Json]:
+    mixture, labels = pool.mixture, pool.labels
+    people = _people(labels, classes)
+    if not pool.logits or not people["people"]:
+        weights = dict(zip(mixture.names, mixture.weights.tolist(), strict=True))
+        why = "nobody was held out: weights as stated in advance"
+        return {
+            **people,
+            "why": why,
+            "experts": {name: {"weight": weight} for name, weight in weights.items()},
+        }
+    experts = {name: _expert(pool, name) for name in mixture.names}
+    losses = [mean_loss(_calibrated(pool, name), labels) for name in mixture.names]
+    best = mixture.names[int(np.argmin(losses))]
+    pooled = mixture.log_probabilities(pool.logits)
+    return {
+        **people,
+        "best": best,
+        "why": f"the least held-out cross-entropy of {len(experts)} experts; the prediction weighs all of them",
+        "experts": experts,
+        "mixture": _scores(pooled, labels),
+    }
+
+
+def _expert(pool: Pool, name: str) -> dict[str, float | None]:
+    """Weight and held-out scores of one expert, with the calibration error before its temperature too."""
+    at, labels = pool.mixture.names.index(name), pool.labels
+    return {
+        "weight": float(pool.mixture.weights[at]),
+        "temperature": float(pool.mixture.temperatures[at]),
+        **_scores(_calibrated(pool, name), labels),
+        "calibration_error_before": calibration_error(log_probabilities(pool.logits[name]), labels),
+    }
+
+
+def _calibrated(pool: Pool, name: str) -> Floats:
+    temperature = float(pool.mixture.temperatures[pool.mixture.names.index(name)])
+    return log_probabilities(pool.logits[name], temperature)
+
+
+def _scores(log_chances: Floats, labels: Integers) -> dict[str, float | None]:
+    metrics = evaluate(log_chances, labels)
+    return {
+        "loss": mean_loss(log_chances, labels),
+        "auc": metrics.auc,
+        "accuracy": metrics.accuracy,
+        "calibration_error": calibration_error(log_chances, labels),
+    }
+
+
+def _people(labels: Integers, classes: Sequence[str]) -> dict[str, Json]:
+    counts = {name: int(np.count_nonzero(labels == code)) for code, name in enumerate(classes)}
+    return {"people": sum(counts.values()), "classes": counts}
