@@ -1,5 +1,6 @@
 """Commands for trying things out on one machine: the whole story, and the same programs in one process."""
 
+import json
 from pathlib import Path
 from typing import Annotated
 
@@ -51,6 +52,9 @@ def simulate(
     key_rule: Annotated[
         str, typer.Option(help="How keys are compared, as in `fedaccord block add`.")
     ] = "text",
+    computation: Annotated[
+        str, typer.Option(help="Name of a two-party computation; by default the training.")
+    ] = "",
     settings: Annotated[
         Path | None,
         typer.Option(
@@ -58,21 +62,40 @@ def simulate(
             "plan, of which [parameters] is taken."
         ),
     ] = None,
+    change: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", help="One parameter, such as steps=200, on top of --settings; may be repeated."
+        ),
+    ] = None,
     seed: Annotated[int, typer.Option(help="Public and private seeds of the run.")] = 0,
+    out: Annotated[Path | None, typer.Option(help="Also write the JSON document into this file.")] = None,
+    plot: Annotated[
+        Path | None, typer.Option(help="Draw the scores into this file: .svg, .png or .pdf.")
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Run the training's own programs on two files in this process: no approval, no network, the same numbers."""
-    from parties.roles.simulating import simulate_files
+    """Run the parties' own programs on two files in this process: no approval, no network, the same numbers."""
+    from parties.roles.score_plot import check_plot, write_plot
+    from parties.roles.simulating import FilesToSimulate, simulate_files
 
-    document, text = simulate_files(
-        active,
-        passive,
+    if plot is not None:
+        check_plot(plot)
+    asked = FilesToSimulate(
+        active=active,
+        passive=passive,
         key=key,
         key_rule=key_rule,
         label=label,
         split=split,
+        computation=computation,
         settings=settings,
+        changes=tuple(change or ()),
         seed=seed,
-        tell=teller(as_json),
     )
-    show(document, as_json, text)
+    done = simulate_files(asked, teller(as_json))
+    show(done.document, as_json, done.text)
+    if out is not None:
+        out.write_text(json.dumps(done.document, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+    if plot is not None:
+        write_plot(done.reports["active"], plot)

@@ -1,6 +1,8 @@
 """The same programs in one process, for researchers: two files in, reports out; no approval, no network."""
 
-from collections.abc import Callable, Mapping
+import json
+import tomllib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -11,7 +13,7 @@ from parties.blocks.schema import SMALLEST_GROUP
 from parties.computation import Computation, Inputs, Parameters, Settings
 from parties.home.private_files import read_toml
 from parties.roles.progress_lines import printed_progress
-from protocols.errors import ConfigError
+from protocols.errors import ConfigError, RequestError
 from protocols.program import Json, Observe, Outcome, Progress, simulate
 from protocols.seeds import injected
 from vertical.table import PartyData
@@ -78,51 +80,118 @@ def _silent(progress: Progress) -> None:
     """One party's progress is enough."""
 
 
-def simulate_files(
-    active: Path,
-    passive: Path,
-    *,
-    key: str,
-    key_rule: str,
-    label: str,
-    split: str,
-    settings: Path | None,
-    seed: int,
-    tell: Callable[[str], None],
-) -> tuple[dict[str, object], str]:
-    """A two-party computation on two files in this process: both reports as a document and as text.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FilesToSimulate:
+    """What to run on which two files: how they are read, which settings differ from the defaults, and one seed for all.
 
-    `settings` is a TOML file with parameters, or a request's plan, of which the table [parameters] is taken.
+    `settings` is a TOML file with parameters, or a request's plan, of which the table [parameters] is taken; `changes`,
+    texts such as "steps=200", come on top of it.
+    """
+
+    active: Path
+    passive: Path
+    key: str
+    key_rule: str = "text"
+    label: str
+    split: str = ""
+    computation: str = ""
+    settings: Path | None = None
+    changes: tuple[str, ...] = ()
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Simulated:
+    """What a simulation gave: each role's report as it is, nothing suppressed, and what is shown of it."""
+
+    computation: str
+    seed: int
+    reports: Mapping[str, Mapping[str, Json]]
+
+    @property
+    def document(self) -> dict[str, object]:
+        """The reports for a program."""
+        return {
+            "simulated": True,
+            "computation": self.computation,
+            "seed": self.seed,
+            "reports": self.reports,
+        }
+
+    @property
+    def text(self) -> str:
+        """The scores as a table, or, of a computation without any, the reports."""
+        lines = list(scores_of(self.reports["active"]))
+        if not lines:
+            return json.dumps(self.reports, indent=2, sort_keys=True)
+        head = f"{'method':<14}{'views':<14}{'AUC':>8}{'accuracy':>10}{'people':>8}"
+        return "\n".join([head, *(_score_line(*line) for line in lines)])
+
+
+def simulate_files(asked: FilesToSimulate, tell: Callable[[str], None]) -> Simulated:
+    """A two-party computation on two files in this process.
+
     The bounds of the manifest, which a file's owner knows exactly, default to the files' row counts. Raises
     SubjectKeyError when the keys' formats differ, as between datasites.
     """
-    computation = catalog.CATALOG[catalog.DEFAULT]
+    computation = _computation(asked.computation or catalog.DEFAULT)
+    given = {**(_given(asked.settings) if asked.settings is not None else {}), **_changes(asked.changes)}
     blocks = {
-        role: read_block(file, _spec(role, computation, key=key, key_rule=key_rule, label=label, split=split))
-        for role, file in (("active", active), ("passive", passive))
+        role: read_block(file, _spec(role, computation, asked))
+        for role, file in (("active", asked.active), ("passive", asked.passive))
     }
     check_agreement(*(block.key_offer(role) for role, block in blocks.items()))
     data = {role: block_data(block) for role, block in blocks.items()}
     outcomes = simulate_run(
         computation,
-        _local_settings(computation, _given(settings) if settings is not None else {}, data, seed),
+        _local_settings(computation, given, data, asked.seed),
         data,
         printed_progress("simulate", tell),
-        private_seed=seed,
+        private_seed=asked.seed,
     )
     reports = {role: outcome.report for role, outcome in outcomes.items()}
-    return {"simulated": True, "reports": reports}, _scores_text(reports["active"])
+    return Simulated(computation=computation.name, seed=asked.seed, reports=reports)
 
 
-def _spec(
-    role: str, computation: Computation, *, key: str, key_rule: str, label: str, split: str
-) -> BlockSpec:
+def _computation(name: str) -> Computation:
+    """The two-party computation of that name; RequestError when there is none, or two files aren't enough for it."""
+    computation = catalog.CATALOG.get(name)
+    if computation is None or set(computation.roles) != {"active", "passive"}:
+        known = [each.name for each in catalog.CATALOG.values() if set(each.roles) == {"active", "passive"}]
+        raise RequestError(f"no two-party computation {name!r}", remedy=f"one of: {', '.join(known)}")
+    if computation.model_used is not None:
+        raise RequestError(
+            f"{name} needs a trained model of both parties",
+            remedy="in one process vertical.FedCVT trains and predicts: fit, then predict_proba",
+        )
+    return computation
+
+
+def _changes(texts: Sequence[str]) -> dict[str, object]:
+    """Parameters from texts "name=value"; a value that isn't a number or truth value of TOML is a text."""
+    found: dict[str, object] = {}
+    for text in texts:
+        name, sign, value = text.partition("=")
+        if not sign or not name.strip():
+            raise ConfigError(f"{text[:80]!r}: expected name=value", remedy="such as --set steps=200")
+        found[name.strip()] = _value(value.strip())
+    return found
+
+
+def _value(text: str) -> object:
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text
+
+
+def _spec(role: str, computation: Computation, asked: FilesToSimulate) -> BlockSpec:
     return BlockSpec(
         name=role,
-        subject_key=key,
-        key_rule=key_rule,
-        label=label if role == computation.label_role else "",
-        split=split,
+        subject_key=asked.key,
+        key_rule=asked.key_rule,
+        label=asked.label if role == computation.label_role else "",
+        split=asked.split,
     )
 
 
@@ -146,17 +215,20 @@ def _given(path: Path) -> dict[str, object]:
     return dict(inner) if isinstance(inner, Mapping) else dict(table)
 
 
-def _scores_text(report: Mapping[str, Json]) -> str:
-    lines = [f"{'method':<14}{'views':<14}{'AUC':>8}{'accuracy':>10}{'people':>8}"]
-    methods = report["methods"]
+def scores_of(report: Mapping[str, Json]) -> Iterator[tuple[str, str, Mapping[str, Json]]]:
+    """Method, situation and scores of each line of a report's table; none without methods."""
+    methods = report.get("methods", {})
     assert isinstance(methods, Mapping)
     for method, situations in methods.items():
         assert isinstance(situations, Mapping)
         for situation, scores in situations.items():
             assert isinstance(scores, Mapping)
-            auc, accuracy = (_shown(scores[name]) for name in ("auc", "accuracy"))
-            lines.append(f"{method:<14}{situation:<14}{auc:>8}{accuracy:>10}{scores['people']!s:>8}")
-    return "\n".join(lines)
+            yield method, situation, scores
+
+
+def _score_line(method: str, situation: str, scores: Mapping[str, Json]) -> str:
+    auc, accuracy = (_shown(scores[name]) for name in ("auc", "accuracy"))
+    return f"{method:<14}{situation:<14}{auc:>8}{accuracy:>10}{scores['people']!s:>8}"
 
 
 def _shown(value: Json) -> str:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.parties.commands.town import PLAN, bad, good, write_files
+from tests.parties.commands.town import PLAN, bad, fedaccord, good, write_files
 
 SETTINGS = PLAN.partition("[parameters]")[2]
 
@@ -66,3 +66,47 @@ def test_a_missing_column_is_named(words: tuple[object, ...], option: str, value
     changed = list(words)
     changed[changed.index(option) + 1] = value
     assert f"'{value}'" in bad(*changed)
+
+
+def test_settings_on_the_command_line_come_on_top_of_the_file(
+    words: tuple[object, ...], tmp_path: Path
+) -> None:
+    both = good(*words, "--set", "steps=6", "--set", "encoder = mlp", "--set", "class_balance=true", "--json")
+    (tmp_path / "settings.toml").write_text(
+        SETTINGS.replace("steps = 4", "steps = 6") + "encoder = 'mlp'\nclass_balance = true\n"
+    )
+    assert good(*words, "--json").out == both.out
+    assert "expected name=value" in bad(*words, "--set", "steps")
+    assert "unknown parameters: steeps" in bad(*words, "--set", "steeps=1")
+
+
+def test_another_computation_shows_its_report(words: tuple[object, ...], tmp_path: Path) -> None:
+    asked = (*words[:-2], "--computation", "align.pairs")
+    said = good(*asked).out
+    assert set(json.loads(said[said.index("{") :])) == {"active", "passive"}
+    assert "no scores to plot" in bad_after_output(*asked, "--plot", tmp_path / "x.svg")
+
+
+def bad_after_output(*words: object) -> str:
+    """The error of a command that shows its report before it fails."""
+    said = fedaccord(*words)
+    assert said.status == 1
+    return said.err
+
+
+def test_computations_that_two_files_are_not_enough_for_are_refused(words: tuple[object, ...]) -> None:
+    assert "no two-party computation 'magic'" in bad(*words, "--computation", "magic")
+    said = bad(*words, "--computation", "vertical.fedcvt.predict")
+    assert "needs a trained model" in said
+    assert "vertical.FedCVT" in said
+
+
+def test_the_document_and_a_plot_are_written(words: tuple[object, ...], tmp_path: Path) -> None:
+    out, plot = tmp_path / "out.json", tmp_path / "scores.svg"
+    shown = good(*words, "--out", out, "--plot", plot, "--json").document
+    assert json.loads(out.read_text()) == shown
+    assert shown["computation"] == "vertical.fedcvt.train"
+    drawn = plot.read_text()
+    assert drawn.startswith("<?xml")
+    assert "on test people" in drawn
+    assert "must end in one of" in bad(*words, "--plot", tmp_path / "scores.txt")
