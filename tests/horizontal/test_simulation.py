@@ -7,10 +7,12 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from horizontal.average import Contribution
 from horizontal.client_data import ClientData
 from horizontal.config import HorizontalConfig
 from horizontal.evaluation import metrics
-from horizontal.local import Examples
+from horizontal.fedavg import size_weighted_mean
+from horizontal.local import Examples, train
 from horizontal.messages import AGGREGATOR, KINDS
 from horizontal.methods import METHODS, method
 from horizontal.programs import aggregator_program, client_program
@@ -114,28 +116,22 @@ def test_fedprox_with_mu_0_is_fedavg_bit_for_bit() -> None:
     assert drift[0] < drift[1]
 
 
-def sorted_by_loss(model: nn.Module, clients: dict[str, Examples]) -> dict[str, Examples]:
-    """Clients whose rows stand in the order of their losses under this model."""
-    found = {}
-    for name, data in clients.items():
-        losses = nn.functional.cross_entropy(model(data.features), data.labels, reduction="none")
-        order = torch.argsort(losses, stable=True)
-        found[name] = Examples(data.features[order], data.labels[order])
-    return found
-
-
 @pytest.mark.parametrize("epochs", [1, 3])
 def test_fedbss_with_one_epoch_or_no_red_rows_is_fedavg_on_rows_sorted_by_loss(epochs: int) -> None:
     # With 3 epochs: clients whose most uncertain row is their hardest, so that nothing is red.
     clients = CLIENTS if epochs == 1 else {n: right_only(d) for n, d in CLIENTS.items()}
-    model = linear()
-    config = method("fedbss", rounds=1, epochs=epochs, batch=1000, warmup_share=0.0, learning_rate=1e-3)
-    ours = simulate(model, clients, config)
+    ours = simulate(linear(), clients, method("fedbss", rounds=1, epochs=epochs, batch=9, warmup_share=0.0))
     if epochs == 3:
         assert [report["rounds"]["1"]["red"] for report in ours.clients.values()] == [0, 0, 0]
-    plain = method("fedavg", rounds=1, epochs=epochs, batch=1000, learning_rate=1e-3)
-    fedavg = simulate(model, sorted_by_loss(model, clients), plain)
-    assert torch.equal(flat(ours.model), flat(fedavg.model))
+    sent = []
+    for name, data in clients.items():
+        model = linear()
+        losses = nn.functional.cross_entropy(model(data.features), data.labels, reduction="none")
+        in_order = torch.argsort(losses, stable=True).split(9)
+        train(model, torch.optim.SGD(model.parameters(), lr=0.1), data, (in_order,) * epochs, seed=0)
+        sent.append(Contribution(client=name, examples=len(data), arrays=model_arrays(model)))
+    for name, value in size_weighted_mean(sent).items():
+        np.testing.assert_array_equal(model_arrays(ours.model)[name], value)
 
 
 def right_only(data: Examples) -> Examples:
@@ -147,6 +143,25 @@ def right_only(data: Examples) -> Examples:
 def test_fedbss_warms_up_as_fedavg() -> None:
     warm = simulate(linear(), CLIENTS, method("fedbss", warmup_share=1.0, **SMALL))
     assert torch.equal(flat(warm.model), flat(simulate(linear(), CLIENTS, method("fedavg", **SMALL)).model))
+
+
+@pytest.mark.parametrize(("rounds", "weight"), [(1, 1.875), (2, 2.0), (3, 2.0078125)])
+def test_scaffold_over_three_rounds_of_two_clients_by_hand(rounds: int, weight: float) -> None:
+    # The numbers are worked out in test_scaffold: (w - 0)^2/2 with 1 row a round, (w - 4)^2/2 with 2, one row a step.
+    def halved(outputs: Tensor, labels: Tensor) -> Tensor:
+        return 0.5 * (outputs[:, 0] - labels).square()
+
+    model = nn.Linear(1, 1, bias=False)
+    with torch.no_grad():
+        model.weight.fill_(1.0)
+    clients = {
+        "a": Examples(torch.ones(1, 1), torch.zeros(1)),
+        "b": Examples(torch.ones(2, 1), torch.full((2,), 4.0)),
+    }
+    config = method("scaffold", rounds=rounds, batch=1, learning_rate=0.5)
+    for together in (False, True):
+        result = simulate(model, clients, config, research=Research(objective=halved), together=together)
+        assert result.model.weight.item() == weight
 
 
 def test_scaffold_moves_as_fedavg_in_the_first_round_and_not_after() -> None:
