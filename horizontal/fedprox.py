@@ -9,17 +9,19 @@ from __future__ import annotations
 
 import torch
 
+from horizontal.average import Arrays
 from horizontal.local import Named, Penalty
 
 
-def proximal(received: Named, mu: float) -> Penalty | None:
+def proximal(received: Arrays, mu: float) -> Penalty | None:
     """`mu/2 ||w - w_t||^2` over all trainable parameters; None for mu = 0, which is FedAvg bit for bit.
 
-    The received weights are copied: the model that trains may be the one that holds them.
+    The received weights are copied: what trains may be a view of them. Many clients' stacked weights (k, ...) give the
+    sum of their penalties.
     """
     if mu == 0:
         return None
-    origin = {name: value.detach().clone() for name, value in received.items()}
+    origin = {name: torch.tensor(value) for name, value in received.items()}
 
     def penalty(parameters: Named) -> torch.Tensor:
         distances = [(value - origin[name]).square().sum() for name, value in parameters.items()]

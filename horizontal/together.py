@@ -3,7 +3,7 @@
 All clients of a round start from the same model and take plain gradient steps, so that client k's step s needs nothing
 of the others. With K clients, of which those with more steps come first, step s stacks the weights (k, ...) of the k
 that have one, and their rows (k, b, ...); a client whose batch is smaller than b is filled up with rows that weigh 0.
-The model runs under `torch.func.vmap`, losses are summed over clients, and one backward gives all gradients.
+The stacked models run at once (`stacked`), losses are summed over clients, and one backward gives all gradients.
 
 The numbers are those of one by one but for rounding (1e-5), except where a model looks at a batch as a whole or draws
 random numbers: batch normalisation and dropout are refused, as are optimizers with a memory.
@@ -16,12 +16,13 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call, vmap
 
 from horizontal.choices import Optimizer
 from horizontal.config import HorizontalConfig
 from horizontal.job import Job, MakeOptimizer, Trained
 from horizontal.local import Named, Training
+from horizontal.stacked import forward
+from horizontal.weights import parameter_names
 
 _DROPOUTS = (nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.AlphaDropout, nn.FeatureAlphaDropout)
 
@@ -55,13 +56,10 @@ class _Stack:
         self.features = torch.cat([job.examples.features for job in jobs])
         self.labels = torch.cat([job.examples.labels for job in jobs])
         self.starts = np.cumsum([0, *(len(job.examples) for job in jobs)])
-        names = [name for name, value in model.named_parameters() if value.requires_grad]
-        self.fixed = {
-            n: torch.tensor(jobs[0].received[n]) for n, _ in model.named_parameters() if n not in names
-        }
-        self.weights = {
-            name: torch.stack([torch.tensor(job.received[name]) for job in jobs]) for name in names
-        }
+        received = {name: torch.tensor(value) for name, value in jobs[0].received.items()}
+        names = parameter_names(model)
+        self.weights = {name: torch.stack([received[name]] * len(jobs)) for name in names}
+        self.forward = forward(model, {n: value for n, value in received.items() if n not in names})
 
     def train(self, learning_rate: float, weight_decay: float) -> list[list[float]]:
         """Takes all steps; the summed losses of each job's steps."""
@@ -96,13 +94,11 @@ class _Stack:
             rows[k, : len(part)] = part + int(self.starts[k])
             rows[k, len(part) :] = rows[k, 0]
             weight[k, : len(part)] = 1 / len(part)
-        outputs = vmap(self._call)(dict(live), self.features[rows])  # (k, b, ...)
+        features = self.features.index_select(0, rows.flatten())
+        features = features.reshape(*rows.shape, *features.shape[1:])
+        outputs = self.forward(live, features)  # (k, b, ...)
         losses = self.jobs[0].objective(outputs.flatten(0, 1), self.labels[rows].flatten(0, 1))
         return (losses.reshape(weight.shape) * weight).sum(dim=1)
-
-    def _call(self, parameters: dict[str, Tensor], features: Tensor) -> Tensor:
-        outputs: Tensor = functional_call(self.model, {**self.fixed, **parameters}, (features,))
-        return outputs
 
     def _adjust(self, gradients: Named, live: int) -> None:
         for k, job in enumerate(self.jobs[:live]):

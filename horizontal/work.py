@@ -70,6 +70,9 @@ class ClientWork:
         self._objective = objective or _objective(config)
         self._optimizer = optimizer or optimizer_of(config)
         self._effort = effort or (lambda number: config.epochs)
+        parts = (config.admission, config.adjustment, config.selection)
+        plain = parts == (Admission.ALL, Adjustment.NONE, Selection.UNIFORM) and not config.stop_after
+        self._measures = not plain  # whether anything is measured with the received model before training
 
     def __call__(self, broadcast: Broadcast, memory: Arrays) -> Answer:
         """See `client.Work`."""
@@ -92,7 +95,8 @@ class ClientWork:
         """What to train, and all that is measured with the received model."""
         number, received, rows = broadcast.round, broadcast.arrays(), self.data.rows(broadcast.round)
         epochs = self._effort(number)
-        set_model(self.model, received, AGGREGATOR)
+        if self._measures:
+            set_model(self.model, received, AGGREGATOR)
         remembered: dict[str, Array] = {}
         notes: dict[str, Json] = {"people": len(rows)}
         admission, variates = None, None
@@ -112,7 +116,7 @@ class ClientWork:
             ),
             seed=derive(self._seed, f"model of round {number}"),
             objective=self._objective,
-            penalty=fedprox.proximal(dict(self.model.named_parameters()), self.config.mu),
+            penalty=fedprox.proximal(received, self.config.mu),
             adjustment=None if variates is None else variates.correction(),
         )
         return Prepared(

@@ -85,13 +85,13 @@ class ModelLeft:
 
     `describe(role, arrays)` says in JSON what the part is, without a cell of data (ModelError for a part that isn't
     whole); `preprocessing(role, arrays)` how columns become its features, levels of categories included;
-    `tensors(arrays)` names the arrays of numbers that make it up; `without_memory(arrays)` is all but what it remembers
-    of the other party's people.
+    `tensors(role, arrays)` names the arrays of numbers that make it up; `without_memory(arrays)` is all but what it
+    remembers of the other party's people.
     """
 
     describe: Callable[[str, Arrays], Mapping[str, Json]]
     preprocessing: Callable[[str, Arrays], Mapping[str, Json]]
-    tensors: Callable[[Arrays], tuple[str, ...]]
+    tensors: Callable[[str, Arrays], tuple[str, ...]]
     without_memory: Callable[[Arrays], Arrays]
 
 

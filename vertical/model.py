@@ -223,7 +223,7 @@ def without_memory(arrays: Arrays) -> dict[str, NDArray[np.generic]]:
 
 def describe(role: str, arrays: Arrays) -> dict[str, Json]:
     """What a party's part of a model is, in JSON without a cell of its data. ModelError for a part that isn't whole."""
-    part = _unpack(role, arrays)
+    part = part_of(role, arrays)
     found: dict[str, Json] = {
         "settings": dict(part.config.to_parameters()),
         "features": len(part.rules.features),
@@ -247,17 +247,18 @@ def describe(role: str, arrays: Arrays) -> dict[str, Json]:
 
 def preprocessing(role: str, arrays: Arrays) -> dict[str, Json]:
     """How a party's columns become its encoders' features, in order; holds levels of its categories."""
-    rules = _unpack(role, arrays).rules
+    rules = part_of(role, arrays).rules
     return {"features": list(rules.features), "rules": json.loads(rules.to_text())}
 
 
-def _unpack(role: str, arrays: Arrays) -> ActivePart | PassivePart:
+def tensor_names(role: str, arrays: Arrays) -> tuple[str, ...]:
+    """Names of the arrays of numbers that make up a party's part: all but its texts."""
+    return tuple(name for name, array in part_of(role, arrays).pack().items() if array.dtype != np.uint8)
+
+
+def part_of(role: str, arrays: Arrays) -> ActivePart | PassivePart:
+    """A role's part. Raises ModelError naming what is missing or damaged."""
     return ActivePart.unpack(arrays) if role == "active" else PassivePart.unpack(arrays)
-
-
-def tensor_names(arrays: Arrays) -> tuple[str, ...]:
-    """Names of the arrays that make up a part of a model: parameters, linear experts, calibration and memory."""
-    return tuple(name for name in arrays if name.startswith(f"{FEDCVT.name}."))
 
 
 def _pack_texts(part: PassivePart | ActivePart) -> dict[str, NDArray[np.generic]]:

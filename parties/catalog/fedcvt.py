@@ -81,10 +81,10 @@ def _preprocessing(role: str, arrays: Arrays) -> Mapping[str, Json]:
     return preprocessing(role, arrays)
 
 
-def _tensors(arrays: Arrays) -> tuple[str, ...]:
+def _tensors(role: str, arrays: Arrays) -> tuple[str, ...]:
     from vertical.model import tensor_names
 
-    return tensor_names(arrays)
+    return tensor_names(role, arrays)
 
 
 def _without_memory(arrays: Arrays) -> Arrays:

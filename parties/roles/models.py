@@ -66,7 +66,7 @@ def export_model(state: State, start: str, folder: Path) -> tuple[dict[str, obje
         raise ModelError(f"model {record.digest[:12]} was withdrawn: {record.withdrawn}")
     arrays = record.arrays()
     part = record.left.describe(record.role, arrays)
-    tensors = {name: arrays[name] for name in record.left.tensors(arrays)}
+    tensors = {name: arrays[name] for name in record.left.tensors(record.role, arrays)}
     if folder.exists():
         raise StateError(f"{folder} exists already", remedy="name a new folder; nothing is overwritten")
     description: dict[str, object] = {
