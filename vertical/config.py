@@ -42,6 +42,8 @@ class FedCVTConfig:
     between refreshes, `evaluation_batch` rows per evaluation message, `minimum_overlap` aligned training rows.
     Upper bounds, from which the release manifest follows: `max_common` people named as common in the alignment,
     `max_aligned_train`, `max_aligned_test` and `max_passive_only` people used of each group.
+    `size_bucket` fills both sets of the alignment up with dummies to a multiple of it (0: not), to hide their sizes;
+    `final_vote` tells how many passive-only people there are all the same.
     Search: `candidates` names of configurations to compare (see `vertical.candidates`), `folds` of the aligned training
     rows (0: no search; the settings are used as they stand and nothing is calibrated), `early_stopping` also compares
     fewer steps.
@@ -95,6 +97,7 @@ class FedCVTConfig:
     max_aligned_test: int = 16384
     max_common: int = 16640
     max_passive_only: int = 16384
+    size_bucket: int = 0
     evaluation_batch: int = 1024
     minimum_overlap: int = 10
     candidates: str = "linear,small,wide"
@@ -210,6 +213,7 @@ _RANGES: dict[str, tuple[float, float]] = {
     "max_aligned_test": (0, _LARGE),
     "max_common": (1, _LARGE),
     "max_passive_only": (0, _LARGE),
+    "size_bucket": (0, _LARGE),
     "evaluation_batch": (1, _LARGE),
     "minimum_overlap": (1, _LARGE),
     "folds": (0, 20),

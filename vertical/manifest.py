@@ -38,7 +38,11 @@ def psi_terms(config: FedCVTConfig, rows: BlockRows) -> PsiTerms:
     """The terms of the run's alignment between such blocks, the same for its programs and its manifest."""
     active, passive = rows
     return PsiTerms(
-        client_rows=active, server_rows=passive, most=config.max_common, least=config.minimum_overlap
+        client_rows=active,
+        server_rows=passive,
+        bucket=config.size_bucket,
+        least=config.minimum_overlap,
+        most=config.max_common,
     )
 
 

@@ -41,7 +41,7 @@ class UseConfig:
     The model's own: `d` width of the common representation, `unique_passive` of the passive party's unique one
     (0: `d`), `classes` number of classes.
     Upper bounds: `max_common` people named as common in the alignment, `max_passive_only` others of the passive party;
-    `evaluation_batch` rows per message.
+    `evaluation_batch` rows per message; `size_bucket` as in the training.
     """
 
     model: str = ""
@@ -51,6 +51,7 @@ class UseConfig:
     classes: int = 2
     max_common: int = 16640
     max_passive_only: int = 16384
+    size_bucket: int = 0
     evaluation_batch: int = 1024
 
     def __post_init__(self) -> None:
@@ -155,6 +156,7 @@ def inherited(trained: FedCVTConfig, classes: Sequence[str]) -> Mapping[str, int
         "linear_views": trained.linear_views,
         "max_common": trained.max_common,
         "max_passive_only": trained.max_passive_only,
+        "size_bucket": trained.size_bucket,
         "evaluation_batch": trained.evaluation_batch,
         **dict(zip(_THRESHOLDS, trained.thresholds, strict=True)),
     }
@@ -171,6 +173,7 @@ _RANGES: dict[str, tuple[float, float]] = {
     "classes": (2, 65536),
     "max_common": (1, _LARGE),
     "max_passive_only": (0, _LARGE),
+    "size_bucket": (0, _LARGE),
     "evaluation_batch": (1, _LARGE),
     **dict.fromkeys(_THRESHOLDS, (0.0, 1.0)),
 }

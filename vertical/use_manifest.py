@@ -24,7 +24,13 @@ _TAG = "0" * 64
 def use_terms(config: UseConfig, rows: BlockRows, least: int = 1) -> PsiTerms:
     """The terms of a use's alignment between such blocks, the same for its programs and its manifest."""
     active, passive = rows
-    return PsiTerms(client_rows=active, server_rows=passive, most=config.max_common, least=least)
+    return PsiTerms(
+        client_rows=active,
+        server_rows=passive,
+        bucket=config.size_bucket,
+        least=least,
+        most=config.max_common,
+    )
 
 
 def fill_manifest(config: UseConfig, active_rows: int, passive_rows: int) -> tuple[Release, ...]:

@@ -6,8 +6,8 @@ MESSAGES: Mapping[str, str] = {
     "PsiRequest": "The bank's 157 keys, blinded with a secret of this run. The retailer learns how many there are.",
     "PsiSetup": "The retailer's 173 keys, blinded with a secret of its own.",
     "PsiResponse": "The bank's blinded keys, blinded once more. Now the bank can tell which of its keys are common.",
-    "PsiMatches": "One tag for each common key, made with a secret of this run, which comes along. "
-    "Both sort by the tags: from here on, people are row numbers.",
+    "PsiMatches": "One tag for each common key, made with a secret of this run.",
+    "PsiSecret": "That secret. Both sort the common people by their tags: from here on, people are row numbers.",
     "Splits": "Whether each common person trains, validates or tests. "
     "A person is used only where both say the same.",
     "MemoryViews": "Copies of the retailer's representations, at steps 0 and 5 and at the end. "
@@ -40,11 +40,13 @@ EVENTS: Mapping[str, str] = {
     "with it, a cut or rewritten log of that party is noticed.",
     "messages_reserved": "Written before the first message. After a crash all of these count as used, "
     "so that a log never tells too little.",
+    "psi_started": "Before the worker starts: which alignment with this peer it is of how many allowed, "
+    "and whether a set of keys has changed since the last one.",
     "psi_finished": "The tag of the alignment. Equal tags in both logs mean the same people in the same order.",
     "program_finished": "The program has ended: messages, bytes and one hash over all of them, each way. "
     "The closing head covers this line; a goodbye that is lost still fails the run.",
     "run_finished": "How the run ended, the one such line of a run, with the same sums as the line of the program.",
-    "temporary_deleted": "What the run had kept only for itself was deleted.",
+    "temporary_deleted": "What the run had kept only for itself was deleted, blinded keys and their secret included.",
     "result_released": "The analyst fetched the released numbers. Every fetch has its line.",
     "server_stopped": "The datasite went down in order. A log without this line at its end tells of a crash.",
 }

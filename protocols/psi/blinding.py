@@ -37,18 +37,30 @@ class BlindedSet:
 
 
 class Meter:
-    """Counts blinded keys and tells of them."""
+    """Tells in tenths how far an alignment is: five for the first list of points to be blinded, five for the second.
 
-    def __init__(self, observe: Observe, of: int) -> None:
+    An analyst sees it, so it must not tell how many keys a party has: shares are those of `bounds`, the largest
+    possible lengths of the two lists, and a list's last part and its end are told as one.
+    """
+
+    def __init__(self, observe: Observe, bounds: tuple[int, int]) -> None:
         self._observe = observe
-        self._done = 0
-        self.of = of
-        self.add(0)
+        self._bounds = bounds
+        self._list = self._done = 0
+        self._tell(0)
 
     def add(self, count: int) -> None:
-        """So many more are done."""
+        """So many more points of the list are done, and it goes on."""
         self._done += count
-        self._observe(Progress(PHASE, self._done, max(self.of, self._done)))
+        self._tell(5 * self._list + min(4, 5 * self._done // max(1, self._bounds[self._list])))
+
+    def end(self) -> None:
+        """The list is done."""
+        self._list, self._done = self._list + 1, 0
+        self._tell(5 * self._list)
+
+    def _tell(self, tenths: int) -> None:
+        self._observe(Progress(PHASE, tenths, 10))
 
 
 def check_keys(keys: Sequence[bytes]) -> None:
@@ -90,13 +102,19 @@ def begin_again(crew: Crew, secret: bytes, points: Items) -> Wait:
 
 
 def finished(waits: Sequence[Wait], meter: Meter, whose: str) -> Program[Items]:
-    """The points of all jobs, one after the other; ProtocolError naming `whose` bytes were none."""
-    parts = []
+    """The points of a whole list, one after the other; ProtocolError naming `whose` bytes were none."""
+    parts: list[Items] = []
     for wait in waits:
-        part = yield from compute(_points, wait, whose)
-        meter.add(len(part))
-        parts.append(part)
+        parts.append((yield from finished_part(wait, whose)))
+        if len(parts) < len(waits):
+            meter.add(len(parts[-1]))
+    meter.end()
     return np.concatenate(parts) if parts else np.zeros((0, POINT_BYTES), np.uint8)
+
+
+def finished_part(wait: Wait, whose: str) -> Program[Items]:
+    """The points (c, 33) of one job; raises like `finished`."""
+    return (yield from compute(_points, wait, whose))
 
 
 def in_order(points: Items, keys: int) -> BlindedSet:

@@ -20,6 +20,7 @@ from protocols.psi.blinding import (
     collect,
     cut,
     finished,
+    finished_part,
     in_order,
 )
 from protocols.psi.crew import Crew, Wait
@@ -56,7 +57,8 @@ def ask(
     check_keys(keys)
     _check_own(len(keys), terms)
     shown = terms.padded(len(keys))
-    meter = Meter(observe, 2 * shown)
+    bound = terms.expected(terms.client_rows, shown)
+    meter = Meter(observe, (bound, bound))
     secret = yield from compute(new_secret)
     begun = begin_blinding(keys, shown, seed, secret, crew)
     points = yield from finished(begun, meter, "this side")
@@ -97,6 +99,8 @@ def answer(
     _check_own(len(keys), terms)
     own_shown = terms.padded(len(keys))
     secret = yield from compute(new_secret)
+    own_bound, bound = (terms.expected(rows, own_shown) for rows in (terms.server_rows, terms.client_rows))
+    meter = Meter(observe, (own_bound, bound))
     # Its own set first: that is done while the client blinds its own and sends it.
     begun = begin_blinding(keys, own_shown, seed, secret, crew)
     again: list[Wait] = []
@@ -108,7 +112,6 @@ def answer(
     )
     shown = len(request)
     _check_other(shown, terms, client)
-    meter = Meter(observe, own_shown + shown)
     points = yield from finished(begun, meter, "this side")
     own = yield from compute(in_order, points, len(keys))
     for part in cut(own.points, terms.server_part):
@@ -122,9 +125,12 @@ def _respond(
 ) -> Program[None]:
     """Message 3: in the order of the request each part as soon as it is done, or all at the end in their own order."""
     if not shuffled:
-        for wait in again:
-            part = yield from finished([wait], meter, client)
+        for number, wait in enumerate(again, start=1):
+            part = yield from finished_part(wait, client)
             yield Send(client, PsiResponse(shown, part))
+            if number < len(again):
+                meter.add(len(part))
+        meter.end()
         return
     points = yield from finished(again, meter, client)
     points = yield from compute(_sorted, points)

@@ -42,6 +42,10 @@ class PsiTerms:
         """The size that a set of so many rows shows: itself, or the next multiple of the bucket."""
         return rows if not self.bucket else max(1, -(-rows // self.bucket)) * self.bucket
 
+    def expected(self, bound: int, shown: int) -> int:
+        """Points of a set, for a progress that must not tell how many it is: of its bound, of `shown` without one."""
+        return shown if bound == UNBOUNDED else self.padded(bound)
+
     def least_rows(self, shown: int) -> int:
         """The fewest real keys that a set which shows this size may hold."""
         return shown if not self.bucket else max(0, shown - self.bucket + 1)

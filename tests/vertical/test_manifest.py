@@ -42,6 +42,7 @@ def trace_of(config, **sizes) -> Trace:
         {"memory_every": 50},
         {"alone_batch": 0, "memory_pool": 0},
         {"unique_active": 9, "unique_passive": 5},
+        {"size_bucket": 1000},
         {"d": 11, "steps": 101, "baseline_steps": 11},
     ],
     ids=str,
