@@ -317,6 +317,30 @@ def test_active_rows_without_a_label_are_candidates_not_labels() -> None:
     assert nobody.terms["joint"] == nobody.terms["active"] == nobody.terms["passive"] == 0.0
 
 
+def test_each_situation_and_head_has_its_own_temperature_in_the_vote() -> None:
+    """Of two classes at .95 the log-odds are 2.94; at temperature 3 they give .73: below a threshold of .8."""
+    config = replace(CONFIG, threshold_joint=0.8, threshold_active=0.8, threshold_passive=0.8)
+    made, v, y = certain(), views(2, 3, 4), labels([0, -1], [1, -1, -1])
+
+    def candidates(temperatures: Tensor | None) -> int:
+        done = objective(config, made, v, memory(2), y, step=SURE, temperatures=temperatures)
+        return done.accepted
+
+    assert candidates(None) == candidates(torch.ones(3, 3)) == 1 + 2 + 4
+    for situation, rows in enumerate((1, 2, 4)):
+        for head in range(3):
+            hot = torch.ones(3, 3)
+            hot[situation, head] = 3.0
+            assert candidates(hot) == 7 - rows
+
+
+def test_temperatures_change_no_loss_of_a_true_label() -> None:
+    made, v, y = heads(), views(3, 2, 0), labels([0, 1, 2], [1, 0])
+    plain = objective(CONFIG, made, v, memory(3), y, step=SURE)
+    hot = objective(CONFIG, made, v, memory(3), y, step=SURE, temperatures=torch.full((3, 3), 7.0))
+    assert torch.equal(plain.total, hot.total)
+
+
 def test_alone_rows_train_though_no_pseudo_label_passes() -> None:
     config = replace(CONFIG, threshold_joint=1.0)
     some = objective(config, heads(), views(2, 3, 2), memory(2), labels([0, 1], [0, 1, 2]), step=SURE)

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import numpy as np
+import pytest
 
 from protocols.program import simulate
 from protocols.psi import align_in_clear, psi_client, psi_server
@@ -21,9 +22,13 @@ def test_the_alignment_in_clear_is_the_programs():
     assert len(align_in_clear(ours, theirs, seed)[0].rows) == 3
 
 
-def test_the_run_in_clear_has_the_programs_bits():
+SEARCH = {"candidates": "given,linear", "folds": 2, "linear_views": 4}
+
+
+@pytest.mark.parametrize("changes", [{}, SEARCH], ids=["no search", "search"])
+def test_the_run_in_clear_has_the_programs_bits(changes):
     active, passive = two_parties()
-    config = replace(SMALL, baselines=True)
+    config = replace(SMALL, baselines=True, **changes)
     seeds = {role: injected(5, role) for role in ("active", "passive")}
     clear = one_process.train({"active": active, "passive": passive}, config, PUBLIC_SEED, seeds)
     for outcome, whole in zip(clear.values(), run(active, passive, config, seed=5), strict=True):
