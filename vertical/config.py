@@ -8,7 +8,7 @@ from enum import StrEnum
 
 from protocols.errors import ConfigError
 from protocols.settings import Parameters, Scalar, check_settings, from_parameters, to_parameters
-from vertical.candidates import CANDIDATES, GIVEN, candidate_names
+from vertical.candidates import CANDIDATES, GIVEN, candidate_names, fits
 from vertical.choices import (
     EncoderKind,
     Normalisation,
@@ -54,7 +54,7 @@ class FedCVTConfig:
     """
 
     encoder: EncoderKind = EncoderKind.LINEAR
-    d: int = 16
+    d: int = 32
     unique_active: int = 0
     unique_passive: int = 0
     hidden: int = 64
@@ -77,10 +77,10 @@ class FedCVTConfig:
     fill: bool = True
     live_keys: bool = True
     threshold_joint: float = 0.8
-    threshold_active: float = 0.7
-    threshold_passive: float = 0.7
+    threshold_active: float = 0.8
+    threshold_passive: float = 0.8
     pseudo: bool = True
-    pseudo_from: int = 100
+    pseudo_from: int = 150
     pseudo_ramp: int = 100
     pseudo_weighting: PseudoWeighting = PseudoWeighting.SHARE
     pseudo_passive: bool = False
@@ -90,8 +90,8 @@ class FedCVTConfig:
     l4: float = 0.1
     l5: float = 0.1
     aligned_batch: int = 256
-    alone_batch: int = 256
-    memory_pool: int = 512
+    alone_batch: int = 128
+    memory_pool: int = 256
     memory_every: int = 20
     max_aligned_train: int = 256
     max_aligned_test: int = 16384
@@ -100,7 +100,7 @@ class FedCVTConfig:
     size_bucket: int = 0
     evaluation_batch: int = 1024
     minimum_overlap: int = 10
-    candidates: str = "linear,small,wide"
+    candidates: str = "linear,wide,image"
     folds: int = 3
     early_stopping: bool = True
     linear_views: int = 64
@@ -111,12 +111,11 @@ class FedCVTConfig:
 
     def __post_init__(self) -> None:
         check_settings(self, _RANGES, _CHOICES)
-        overrides = [CANDIDATES[name] for name in candidate_names(self.candidates)]
         if self.folds == 1:
             raise ConfigError("folds must be 0 (no search) or at least 2, came 1")
         images = [image_size(name, getattr(self, name)) for name in ("image_active", "image_passive")]
-        encoders = {self.encoder, *(override.get("encoder") for override in overrides)}
-        if EncoderKind.CNN in encoders and images == [None, None]:
+        needs_image = self.encoder == EncoderKind.CNN or not self.candidate_names
+        if needs_image and images == [None, None]:
             raise ConfigError('encoder cnn needs image_active or image_passive, "HxW"; both are ""')
         if not self.temperature > 0:
             raise ConfigError(f"temperature must be above 0, came {self.temperature!r}")
@@ -144,8 +143,13 @@ class FedCVTConfig:
 
     @property
     def candidate_names(self) -> tuple[str, ...]:
-        """Names of the configurations to compare; without folds nothing is, and the settings stand as they are."""
-        return candidate_names(self.candidates) if self.folds else (GIVEN,)
+        """Names of the configurations to compare; without folds nothing is, and the settings stand as they are.
+
+        One for images is left out where neither party's columns are an image.
+        """
+        image = bool(self.image_active or self.image_passive)
+        named = tuple(name for name in candidate_names(self.candidates) if fits(name, image))
+        return named if self.folds or not named else (GIVEN,)
 
     def candidate(self, name: str) -> FedCVTConfig:
         """These settings with a candidate's own, as the only candidate that is left."""

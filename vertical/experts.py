@@ -23,6 +23,9 @@ from vertical.calibration import fit_temperature, log_probabilities
 from vertical.linear import ChosenModel, Floats, Integers, LinearModel, choose
 from vertical.predict import Situation
 
+SHARES = (1.0, 0.7, 0.5)
+"""Shares of the score of `active_alone` that the stack starts from; the passive party tells part of the same (ours)."""
+
 _MODELS = ("aligned_only", "active_alone", "passive_alone", "stack")
 
 
@@ -63,7 +66,10 @@ class ExpertRows:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class LinearExperts:
-    """The fitted experts; `temperature` divides the score of `active_alone` before `stack` adds to it."""
+    """The fitted experts; `temperature` divides the score of `active_alone` before `stack` adds to it.
+
+    It is the one that calibrates that score, divided by one of `SHARES`.
+    """
 
     aligned_only: LinearModel
     active_alone: LinearModel
@@ -108,16 +114,19 @@ HeldOut = Mapping[Situation, Mapping[str, Floats]]
 def fit_linear_experts(rows: ExpertRows) -> tuple[LinearExperts, HeldOut]:
     """The experts, fitted on all rows, and their held-out logits.
 
-    The stack's offsets are held-out scores of `active_alone`: no row's score was trained on its own label.
+    The stack's offsets are held-out scores of `active_alone`: no row's score was trained on its own label. Of several
+    shares of them it takes the one with the least held-out loss, the largest of equal ones.
     """
     n = len(rows.labels_aligned)
     both = np.hstack([rows.active_aligned, rows.passive_aligned])
     alone = _choose(rows, rows.active, rows.labels, rows.folds)
     aligned_only = _choose(rows, both, rows.labels_aligned, rows.folds_aligned)
     passive_alone = _choose(rows, rows.passive_aligned, rows.labels_aligned, rows.folds_aligned)
-    temperature = fit_temperature(alone.held_out, rows.labels)
-    offsets = log_probabilities(alone.held_out[:n], temperature)
-    stack = _choose(rows, rows.passive_aligned, rows.labels_aligned, rows.folds_aligned, offsets)
+    calibrated = fit_temperature(alone.held_out, rows.labels)
+    temperatures = [calibrated / share for share in SHARES]
+    stacks = [_stack(rows, alone.held_out[:n], temperature) for temperature in temperatures]
+    best = int(np.argmin([min(stack.losses) for stack in stacks]))  # without a label all are NaN: the first
+    stack, temperature = stacks[best], temperatures[best]
     experts = LinearExperts(
         aligned_only=aligned_only.model,
         active_alone=alone.model,
@@ -135,6 +144,11 @@ def fit_linear_experts(rows: ExpertRows) -> tuple[LinearExperts, HeldOut]:
         Situation.PASSIVE_ONLY: {"passive_alone": passive_alone.held_out},
     }
     return experts, held_out
+
+
+def _stack(rows: ExpertRows, alone: Floats, temperature: float) -> ChosenModel:
+    offsets = log_probabilities(alone, temperature)
+    return _choose(rows, rows.passive_aligned, rows.labels_aligned, rows.folds_aligned, offsets)
 
 
 def _choose(

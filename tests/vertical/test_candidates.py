@@ -45,6 +45,15 @@ def test_a_candidate_keeps_every_other_setting() -> None:
     assert FedCVTConfig(hidden=9, candidates="given").candidate("given").hidden == 9
 
 
+def test_a_candidate_for_images_is_left_out_where_there_are_none() -> None:
+    assert FedCVTConfig(candidates="image,linear").candidate_names == ("linear",)
+    image = FedCVTConfig(candidates="image,linear", image_passive="4x2")
+    assert image.candidate_names == ("image", "linear")
+    assert image.candidate("image").encoder is EncoderKind.CNN
+    with pytest.raises(ConfigError, match="needs image_active or image_passive"):
+        FedCVTConfig(candidates="image")
+
+
 @pytest.mark.parametrize("name", CANDIDATES)
 def test_no_candidate_changes_what_is_sent(name: str) -> None:
     config = FedCVTConfig(image_passive="2x2")

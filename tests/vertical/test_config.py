@@ -44,7 +44,7 @@ def test_an_image_size_becomes_height_and_width() -> None:
         ({"encoder": "forest"}, "encoder.*forest"),
         ({"schedule": ""}, "schedule"),
         ({"encoder": "cnn"}, "cnn needs image_active or image_passive"),
-        ({"candidates": "linear,image"}, "cnn needs image_active or image_passive"),
+        ({"candidates": "image"}, "cnn needs image_active or image_passive"),
         ({"image_active": "8 x 4"}, "image_active must be.*8 x 4"),
         ({"image_passive": "0x4"}, "image_passive must be.*0x4"),
         ({"image_passive": "8"}, "image_passive must be"),

@@ -121,5 +121,8 @@ def test_the_choice_is_only_in_states_of_the_final_training() -> None:
 
 def test_the_default_settings_search() -> None:
     config = FedCVTConfig()
-    assert len(search_trainings(config, 0, 200)) == 9
+    assert len(search_trainings(config, 0, 200)) == 6
+    assert (
+        len(search_trainings(replace(config, image_active="2x2"), 0, 200)) == 9
+    )  # one more that is for images
     assert evaluation_points(config) == (240, 320, 400)
