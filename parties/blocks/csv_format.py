@@ -81,9 +81,9 @@ def found_delimiter(text: str, file: str, keys: tuple[str, ...]) -> str:
 
     Where none fits it is the likeliest, whose error tells most. Raises BlockError where several fit.
     """
-    line = text[: text.find("\n")] if "\n" in text else text
+    line = text[: min((at for end in "\r\n" if (at := text.find(end)) >= 0), default=len(text))]
     if keys:
-        candidates = sorted({mark for mark in line if not mark.isalnum() and mark not in '_" \r'})
+        candidates = sorted({mark for mark in line if not mark.isalnum() and mark not in '_" '})
         fitting = [mark for mark in candidates if set(keys) <= set(header_fields(text, mark))]
     else:
         fitting = [mark for mark in LIKELY_DELIMITERS if mark in line]

@@ -96,7 +96,7 @@ def test_a_missing_key_column_is_told_with_the_likeliest_reading(tmp_path):
     st.sampled_from([",", ";", "\t", "|", ":"]),
     st.sampled_from([csv.QUOTE_ALL, csv.QUOTE_MINIMAL]),
     st.sampled_from(["utf-8", "utf-8-sig", "utf-16"]),
-    st.sampled_from(["\n", "\r\n"]),
+    st.sampled_from(["\n", "\r\n", "\r"]),
 )
 def test_what_csv_writes_is_found_and_read(tmp_path_factory, rows, mark, quoting, encoding, end):
     text = io.StringIO(newline="")

@@ -256,6 +256,41 @@ def test_many_keys_that_do_not_fit_the_rule_refuse_the_file(folders: Path, tmp_p
     assert "3 unusable" in good(*words, "--allow-unusable", "--categorical", "a", "-s", folders / "bank").out
 
 
+PEOPLE = "surname|born|zip|a\n" + "".join(
+    f"{'Ö' if n % 9 else 'o'}zil {n % 38}|{1 + n % 28}.3.19{50 + n % 38}|{n % 38:05d}|{n}\n"
+    for n in range(40)
+)
+
+
+def test_a_key_of_several_columns_is_checked_and_added(folders: Path, tmp_path: Path) -> None:
+    (tmp_path / "f.csv").write_text(PEOPLE)
+    key = ("--key", "surname,born,zip", "--key-rule", "name+date:DD.MM.YYYY+code")
+    said = good("block", "check", tmp_path / "f.csv", *key).out
+    assert "f.csv: utf-8 text separated by '|'" in said
+    assert "40 different keys in 40 rows" in said
+    told = json.loads(good("block", "check", tmp_path / "f.csv", *key, "--json").out)
+    assert told["key_columns"] == ["surname", "born", "zip"]
+    assert {each["column"]: each["merged"] for each in told["without"]} == {"surname": 0, "born": 2, "zip": 0}
+    assert "zil" not in said + json.dumps(told)
+    added = good("block", "add", tmp_path / "f.csv", "--name", "people", *key, "-s", folders / "bank").out
+    assert "40 of 40 rows have a usable key" in added
+    shown = good("block", "show", "people", "-s", folders / "bank").out
+    assert "subject key surname,born,zip (rule composite@1(name@1+date:DD.MM.YYYY@1+code@1))" in shown
+    assert "digits, fixed width 5, with leading zeros" in shown
+
+
+def test_texts_for_no_key_can_be_added_and_taken_out(folders: Path, tmp_path: Path) -> None:
+    (tmp_path / "f.csv").write_text("who,a\nNa,1\n 999 ,2\nPERSON-3,3\n-,4\n")
+    words = (tmp_path / "f.csv", "--key", "who", "--key-missing", "999", "--key-present", "NA")
+    assert "2 different keys in 4 rows" in good("block", "check", *words).out
+    good("block", "add", *words, "--name", "tokens", "-s", folders / "bank")
+    shown = good("block", "show", "tokens", "-s", folders / "bank").out
+    assert (
+        "no key      #n/a, -, 999, <na>, ?, n/a, nan, nat, none, null, unknown; rows that share a key: error"
+        in shown
+    )
+
+
 def test_levels_are_shown_whole_and_blank_cells_as_missing(folders: Path, tmp_path: Path) -> None:
     towns = [f"town {'x' * 20}{n}" for n in range(6)]
     rows = ["who,town,a", *(f"PERSON-{n},{towns[n % 6]}," for n in range(120))]
