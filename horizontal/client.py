@@ -78,6 +78,7 @@ def client_program(
             side.note(broadcast.round, answer)
             yield Checkpoint(broadcast.round, side.pack())
             observe(Progress("rounds", broadcast.round, rounds, note=answer.update.failure))
+        del broadcast, answer  # a thousand clients that wait hold no models
 
 
 @dataclass(slots=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+
 import numpy as np
 import pytest
 import torch
@@ -12,8 +14,9 @@ from horizontal.client_data import ClientData
 from horizontal.config import HorizontalConfig
 from horizontal.evaluation import metrics
 from horizontal.fedavg import size_weighted_mean
+from horizontal.job import Job
 from horizontal.local import Examples, train
-from horizontal.messages import AGGREGATOR, KINDS
+from horizontal.messages import AGGREGATOR, KINDS, Broadcast, Update
 from horizontal.methods import METHODS, method
 from horizontal.programs import aggregator_program, client_program
 from horizontal.rounds import RoundError
@@ -352,6 +355,22 @@ def test_flash_ends_when_too_few_clients_are_left() -> None:
     result = simulate(linear(), flips, config)
     assert "clients are not retired, a round needs 2" in result.report["ended_early"]
     assert result.report["end"] == "done"
+
+
+@pytest.mark.parametrize("together", [False, True])
+def test_clients_that_wait_hold_no_models(together: bool) -> None:
+    clients = {f"client-{i}": drawn(3, i) for i in range(40)}
+    alive: list[int] = []
+
+    def count(model: nn.Module) -> dict[str, float]:
+        alive.append(sum(type(thing) in (Broadcast, Update, Job) for thing in gc.get_objects()))
+        return {}
+
+    config = HorizontalConfig(rounds=8, fraction=0.25)
+    result = simulate(hidden(), clients, config, validate=count, together=together)
+    everybody = {client for record in result.report["rounds"].values() for client in record["clients"]}
+    assert len(everybody) > 30
+    assert max(alive) <= 12  # ten updates of the round, its broadcast, and one at hand
 
 
 # Settings, reports, names
