@@ -3,6 +3,7 @@
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 
+from parties import catalog
 from parties.blocks.keys.agreement import aligns
 from parties.control.runs import TAKEN_UP
 from protocols.request import ComputationRequest, Release, differences, party
@@ -52,11 +53,21 @@ def _who(request: ComputationRequest) -> list[str]:
         f"analyst      {request.analyst.name}, {request.analyst.organisation}",
         f"purpose      {request.purpose}: {request.purpose_text or 'no further text'}",
         f"computation  {request.computation}, version {request.computation_version}, code {request.code_digest[:16]}",
+        *_model(request),
         *(
             f"{entry.role:<12} {entry.name} ({'listens on ' + entry.address if entry.address else 'dials'})"
             for entry in request.parties
         ),
     ]
+
+
+def _model(request: ComputationRequest) -> list[str]:
+    model = catalog.model_wanted(request)
+    return (
+        [f"model        trained for request {model}; see `fedaccord model show {model[:12]}`"]
+        if model
+        else []
+    )
 
 
 def _data(request: ComputationRequest) -> list[str]:

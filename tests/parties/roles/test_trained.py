@@ -7,6 +7,7 @@ import pytest
 
 from parties.roles.plan import Plan, PlanParty, build_request
 from parties.roles.rehearse import LEAST_FILL, rehearse
+from parties.roles.review import review_text
 from parties.roles.trained import following, model_start, model_used
 from protocols.errors import ConfigError, RequestError
 from protocols.request import AnalystEntry, ComputationRequest, digest
@@ -75,6 +76,15 @@ def test_what_the_plan_says_itself_stays() -> None:
     request = build(asked)
     assert dict(request.parameters)["max_common"] == 30
     assert request.blocks[1].columns == ("town",)
+
+
+def test_a_reviewer_reads_which_model_is_used() -> None:
+    page = " ".join(review_text(build(use(PREDICT))).split())
+    assert (
+        f"model trained for request {digest(TRAINED)}; see `fedaccord model show {digest(TRAINED)[:12]}`"
+        in page
+    )
+    assert "fedaccord model show" not in review_text(TRAINED)
 
 
 def test_labels_are_opened_for_a_vote_only() -> None:
