@@ -57,7 +57,8 @@ def _fedoui(state: State, sent: Sequence[Contribution], frame: Frame, *, align: 
     trained = [contribution for contribution in sent if contribution.examples > 0]
     at = [frame.clients.index(contribution.client) for contribution in trained]
     values = state.kept[fedoui.OUI].astype(np.float64)
-    values[at] = fedoui.smoothed(values[at], fedoui.indicators(trained), frame.config.oui_smoothing)
+    now = np.array([float(contribution.extras[fedoui.OUI]) for contribution in trained])
+    values[at] = fedoui.smoothed(values[at], now, frame.config.oui_smoothing)
     scores = fedoui.typicality(values[at]) if trained else np.zeros(0)
     if align and trained:
         scores = scores * agreement(state.model, trained, frame.parameters)

@@ -28,15 +28,19 @@ def effective_steps(steps: int, shrink: float) -> float:
     return float(steps) if shrink == 0 else (1 - (1 - shrink) ** steps) / shrink
 
 
+def check_steps(contribution: Contribution) -> None:
+    """UpdateError naming a client that has rows but made no step."""
+    steps = int(contribution.extras[STEPS])
+    if contribution.examples > 0 and steps < 1:
+        raise UpdateError(f"{contribution.client}: expected at least 1 local step, came {steps}")
+
+
 def normalised_mean(
     received: Arrays, contributions: Sequence[Contribution], parameters: Sequence[str], *, shrink: float
 ) -> dict[str, Array]:
-    """The next model. Raises as `size_weighted_mean`, and UpdateError for a client with rows but without a step."""
+    """The next model, of contributions that passed `check_steps`. Raises as `size_weighted_mean`."""
     mean = size_weighted_mean(contributions)
     trained = [contribution for contribution in contributions if contribution.examples > 0]
-    for contribution in trained:
-        if (steps := int(contribution.extras[STEPS])) < 1:
-            raise UpdateError(f"{contribution.client}: expected at least 1 local step, came {steps}")
     tau = np.array([effective_steps(int(c.extras[STEPS]), shrink) for c in trained])
     share = np.array([c.examples for c in trained]) / sum(c.examples for c in trained)
     effective = float(share @ tau)

@@ -43,12 +43,18 @@ def indicator(preactivations: Tensor) -> float:
     return float(balance.clamp(0.0, 1.0))
 
 
+def check_model(model: nn.Module) -> None:
+    """ConfigError for a model without a hidden layer."""
+    if sum(isinstance(module, _MAPS) for module in model.modules()) < 2:
+        raise ConfigError("FedOUI looks at a layer before the last one: the model has only one layer")
+
+
 @torch.no_grad()
 def model_indicator(model: nn.Module, probe: Tensor, *, all_layers: bool = False) -> float:
     """o_k of the penultimate layer, or the mean over all hidden layers, with a probe (B, ...).
 
     Layers are those linear maps and convolutions that run, each with the normalisation that takes its output, if
-    there is one; the last is the output. Raises ConfigError for a model without a hidden one.
+    there is one; the last is the output. For a model that `check_model` accepts.
     """
     found: list[Tensor] = []
 
@@ -65,8 +71,6 @@ def model_indicator(model: nn.Module, probe: Tensor, *, all_layers: bool = False
     finally:
         for hook in hooks:
             hook.remove()
-    if len(found) < 2:
-        raise ConfigError("FedOUI looks at a layer before the last one: the model has only one layer")
     hidden = found[:-1] if all_layers else found[-2:-1]
     return float(np.mean([indicator(layer.flatten(1)) for layer in hidden]))
 
@@ -113,13 +117,11 @@ def weights(scores: NDArray[np.float64], examples: Sequence[int]) -> NDArray[np.
     return raw / raw.sum() if raw.sum() > 0 else raw
 
 
-def indicators(contributions: Sequence[Contribution]) -> NDArray[np.float64]:
-    """What the clients sent, (n,). UpdateError naming one whose value isn't in [0, 1]."""
-    values = [float(c.extras[OUI]) for c in contributions]
-    for contribution, value in zip(contributions, values, strict=True):
-        if not 0 <= value <= 1:
-            raise UpdateError(f"{contribution.client}: expected an indicator in [0, 1], came {value!r}")
-    return np.array(values)
+def check_indicator(contribution: Contribution) -> None:
+    """UpdateError naming a client whose indicator isn't in [0, 1]."""
+    value = float(contribution.extras[OUI])
+    if not 0 <= value <= 1:
+        raise UpdateError(f"{contribution.client}: expected an indicator in [0, 1], came {value!r}")
 
 
 def smoothed(before: NDArray[np.float64], now: NDArray[np.float64], share: float) -> NDArray[np.float64]:

@@ -26,6 +26,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg
 
+from horizontal.average import Contribution, UpdateError
+
 Vector: TypeAlias = NDArray[np.float64]
 SIGNALS = "signals"
 """The name of a client's signals among its extras: float64 (5,)."""
@@ -35,6 +37,12 @@ Context: TypeAlias = Callable[[Vector, Vector, Vector], Vector]
 """(signals (m, 5), numbers of training rows (m,), rounds since last chosen (m,)) -> contexts (m, d)."""
 Reward: TypeAlias = Callable[[float, Vector, Vector], Vector]
 """(drop of the global loss, cosine of each chosen client's change to the mean change (s,), seconds (s,)) -> (s,)."""
+
+
+def check_signals(contribution: Contribution) -> None:
+    """UpdateError naming the client if a signal, in a description or an update, is negative: none can be."""
+    if (contribution.extras[SIGNALS].astype(np.float64) < 0).any():
+        raise UpdateError(f"{contribution.client}: expected signals of 0 or more, some are negative")
 
 
 def default_context(signals: Vector, examples: Vector, since: Vector) -> Vector:

@@ -8,7 +8,7 @@ that was only late is, and what it still owes from an earlier round is skipped w
 from __future__ import annotations
 
 import re
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 
 from horizontal.average import Arrays, Contribution, UpdateError, check_contribution
 from horizontal.messages import Broadcast, Update
@@ -33,11 +33,14 @@ Answers = tuple[list[Contribution], dict[str, str]]
 class Peers:
     """The clients of a run: who is gone and why, and how many answers each still owes."""
 
-    def __init__(self, clients: Sequence[str], maximum_examples: int) -> None:
+    def __init__(
+        self, clients: Sequence[str], maximum_examples: int, check: Callable[[Contribution], None]
+    ) -> None:
+        """`check` raises UpdateError for values that a method can't use."""
         self.clients = tuple(clients)
         self.gone: dict[str, str] = {}
         self._owed = dict.fromkeys(clients, 0)
-        self._maximum = maximum_examples
+        self._maximum, self._check = maximum_examples, check
 
     @property
     def present(self) -> list[str]:
@@ -52,10 +55,11 @@ class Peers:
         failures: dict[str, str] = {}
         asked = []
         for client in chosen:
-            code = yield from self.tell(client, message)
-            failures.update({client: code} if code else {})
-            asked += [] if code else [client]
-            self._owed[client] += 0 if code else 1
+            if code := (yield from self.tell(client, message)):
+                failures[client] = code
+            else:
+                asked.append(client)
+                self._owed[client] += 1
         for client in asked:
             update = yield from self._answer(client, message)
             result = update if isinstance(update, str) else self._checked(client, update, model, extras)
@@ -79,8 +83,10 @@ class Peers:
             try:
                 update = yield from receive(client, Update)
             except PEER_FAULTS as problem:
-                # A late answer may still come; one that could not be read has come.
-                self._owed[client] -= 0 if isinstance(problem, LinkError) else 1
+                if not isinstance(
+                    problem, LinkError
+                ):  # it has come, but could not be read; else it may come late
+                    self._owed[client] -= 1
                 return self._note(client, problem)
             self._owed[client] -= 1
             if (update.round, update.task) == (message.round, message.task):
@@ -100,9 +106,8 @@ class Peers:
             )
             check_contribution(contribution, model, extras)
             if update.examples > self._maximum:
-                raise UpdateError(
-                    f"{client}: {update.examples} examples, at most {self._maximum} are believed"
-                )
+                raise UpdateError(f"{client}: {update.examples} rows, at most {self._maximum} are believed")
+            self._check(contribution)
         except FedaccordError as problem:
             return problem.code
         return contribution

@@ -64,7 +64,11 @@ def nobody_asks(number: int) -> bool:
     return False
 
 
-def unchanged(state: State, contributions: Sequence[Contribution], metrics: Metrics = {}) -> State:  # noqa: B006
+def accepted(contribution: Contribution) -> None:
+    """Finds nothing wrong."""
+
+
+def unchanged(state: State, contributions: Sequence[Contribution], metrics: Metrics | None = None) -> State:
     """The state as it was."""
     return state
 
@@ -79,14 +83,16 @@ class Rules:
     """What a method does at the aggregator.
 
     `choose` (round, state, clients that can be asked) -> those that train; `advance` (round, state, contributions) ->
-    the next state, and what to report of the round; `extras` the layout of what clients send beside the model. Before
-    rounds that it `asks` for, all clients describe their data in the layout `described`, and it `hears` them. It may
-    `judge` a round by its metrics, and say of a state that it is `enough`, and why.
+    the next state, and what to report of the round. `extras` is the layout of what clients send beside the model, whose
+    values it may `check` (UpdateError: the client's failure). Before rounds that it `asks` for, all clients describe
+    their data in the layout `described`, and it `hears` them. It may `judge` a round by its metrics, and say of a state
+    that it is `enough`, and why.
     """
 
     choose: Callable[[int, State, Sequence[str]], Sequence[str]]
     advance: Callable[[int, State, Sequence[Contribution]], tuple[State, Notes]]
     extras: Arrays = field(default_factory=dict)
+    check: Callable[[Contribution], None] = accepted
     asks: Callable[[int], bool] = nobody_asks
     described: Arrays = field(default_factory=dict)
     hear: Callable[[State, Sequence[Contribution]], State] = unchanged
@@ -156,7 +162,7 @@ def aggregator_program(
             f"a round needs at least {config.minimum_clients} clients, there are {len(clients)}"
         )
     run = _Run(initial) if resume is None else _Run.unpack(resume)
-    peers = Peers(clients, config.maximum_examples)
+    peers = Peers(clients, config.maximum_examples, rules.check)
     for number in range(run.finished + 1, config.rounds + 1):
         if reason := rules.enough(run.state):
             run.ended = f"before round {number}: {reason}"
@@ -176,14 +182,16 @@ def _round(
     number: int, run: _Run, peers: Peers, rules: Rules, config: HorizontalConfig, validate: Validate | None
 ) -> Generator[Effect, object, Mapping[str, str]]:
     """One round: moves `run` on, or RoundError. Its result is the failures."""
+    undescribed: Mapping[str, str] = {}
     if rules.asks(number):
         message = Broadcast.of(number, Task.DESCRIBE, run.state.model)
-        heard, _ = yield from peers.ask(peers.present, message, {}, rules.described)
+        heard, undescribed = yield from peers.ask(peers.present, message, {}, rules.described)
         run.state = rules.hear(run.state, heard)
     chosen = rules.choose(number, run.state, peers.present)
     message = Broadcast.of(number, Task.TRAIN, run.state.model, run.state.shared)
     used, failures = yield from peers.ask(chosen, message, run.state.model, rules.extras)
     record: dict[str, Json] = {"clients": [c.client for c in used], "failures": failures}
+    record.update({"undescribed": undescribed} if undescribed else {})
     run.history[str(number)] = record
     try:
         _check_enough(used, config.minimum_clients)

@@ -47,8 +47,11 @@ class Method:
         """The method for a model's parameters.
 
         The public seed decides a uniform selection, the aggregator's private seed FLASH's draws. `context` and `reward`
-        (None: the default with the configured price) are FLASH's, to be replaced in research.
+        (None: the default with the configured price) are FLASH's, to be replaced in research. Raises ConfigError for a
+        model that FedOUI can't look into.
         """
+        if config.uses_oui:
+            fedoui.check_model(model)
         server = FlashServer(
             config=config,
             clients=tuple(clients),
@@ -81,7 +84,9 @@ class Method:
 
     def rules(self, model: Arrays) -> Rules:
         """The rules of a run of models laid out like this one."""
-        rules = Rules(choose=self._uniform(), advance=self._advance, extras=self._extras(model))
+        rules = Rules(
+            choose=self._uniform(), advance=self._advance, extras=self._extras(model), check=self._check
+        )
         if self.config.selection is Selection.FLASH:
             rules = replace(
                 rules,
@@ -114,6 +119,15 @@ class Method:
         if self.config.stop_after:
             layout[early_stop.LOSSES] = early_stop.START
         return layout
+
+    def _check(self, contribution: Contribution) -> None:
+        """UpdateError naming the client for a value beside its model that can't be."""
+        if self.config.aggregation is Aggregation.FEDNOVA:
+            fednova.check_steps(contribution)
+        if self.config.uses_oui:
+            fedoui.check_indicator(contribution)
+        if self.config.selection is Selection.FLASH:
+            flash.check_signals(contribution)
 
     def _advance(
         self, number: int, state: State, contributions: Sequence[Contribution]

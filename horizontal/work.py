@@ -157,7 +157,7 @@ class ClientWork:
         if rows is None:
             return {}
         set_model(self.model, arrays, AGGREGATOR)
-        return {"people": len(rows), **metrics(self.model, rows)}
+        return {"people": len(rows), **metrics(self.model, rows, self._objective)}
 
     def _admission(self, rows: Examples, epochs: int, notes: dict[str, Json]) -> Admit:
         """FedBSS's rows of each epoch; notes |G|, |R| and how many red rows each epoch admits."""
@@ -181,7 +181,7 @@ class ClientWork:
             extras[flash.SIGNALS] = self._signals(rows)
         if self.config.stop_after:
             held_out = self.data.held_out(rows)
-            loss = metrics(self.model, held_out).get("loss", 0.0)
+            loss = metrics(self.model, held_out, self._objective).get("loss", 0.0)
             extras[early_stop.LOSSES] = np.array([0.0, loss, len(held_out)])
         return extras
 

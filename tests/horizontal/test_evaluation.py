@@ -44,3 +44,11 @@ def test_one_class_and_no_rows() -> None:
     one = metrics(Echo(), Examples(torch.tensor([[0.9, 0.1]]), torch.tensor([0])))
     assert (one["accuracy"], one["balanced_accuracy"], one["majority_rate"]) == (1.0, 1.0, 1.0)
     assert metrics(Echo(), Examples(torch.zeros(0, 2), torch.zeros(0, dtype=torch.int64))) == {}
+
+
+def test_of_no_classification_there_is_only_the_mean_objective() -> None:
+    def squared(outputs: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        return (outputs[:, 0] - labels).square()
+
+    rows = Examples(torch.tensor([[1.0], [3.0]]), torch.tensor([1.0, 1.0]))
+    assert metrics(nn.Identity(), rows, squared) == {"loss": 2.0}

@@ -7,7 +7,7 @@ import pytest
 
 from horizontal.average import Contribution, NoExamplesError, UpdateError
 from horizontal.fedavg import size_weighted_mean
-from horizontal.fednova import effective_steps, normalised_mean
+from horizontal.fednova import check_steps, effective_steps, normalised_mean
 
 
 def trained(client: str, weight: float, examples: int, steps: int) -> Contribution:
@@ -40,11 +40,14 @@ def test_a_proximal_term_shortens_what_counts_as_steps() -> None:
     assert effective_steps(5, 1.0) == 1.0
 
 
-def test_a_client_with_rows_but_no_step_is_named_and_one_without_rows_left_out() -> None:
+def test_a_client_with_rows_but_no_step_is_named() -> None:
     with pytest.raises(UpdateError, match="client-2: expected at least 1 local step, came 0"):
-        normalised_mean(
-            RECEIVED, [trained("client-1", 2.0, 1, 1), trained("client-2", 2.0, 1, 0)], ("w",), shrink=0.0
-        )
+        check_steps(trained("client-2", 2.0, 1, 0))
+    check_steps(trained("client-2", 2.0, 0, 0))
+    check_steps(trained("client-2", 2.0, 1, 1))
+
+
+def test_a_client_without_rows_is_left_out() -> None:
     alone = normalised_mean(RECEIVED, [trained("a", 2.0, 5, 3), trained("b", 9.0, 0, 0)], ("w",), shrink=0.0)
     assert alone["w"].item() == pytest.approx(2.0)
     with pytest.raises(NoExamplesError):

@@ -9,7 +9,16 @@ from scipy import integrate, special
 from torch import nn
 
 from horizontal.average import Contribution, UpdateError
-from horizontal.fedoui import beta_fit, indicator, indicators, model_indicator, smoothed, typicality, weights
+from horizontal.fedoui import (
+    beta_fit,
+    check_indicator,
+    check_model,
+    indicator,
+    model_indicator,
+    smoothed,
+    typicality,
+    weights,
+)
 from protocols.errors import ConfigError
 
 VALUES = np.array([0.12646484375, 0.25732421875, 0.31005859375, 0.31787109375, 0.37158203125])
@@ -82,7 +91,8 @@ def test_every_unit_of_a_feature_map_counts() -> None:
 
 def test_a_model_without_a_hidden_layer_is_refused() -> None:
     with pytest.raises(ConfigError, match="only one layer"):
-        model_indicator(nn.Linear(3, 2), torch.zeros(4, 3))
+        check_model(nn.Sequential(nn.Flatten(), nn.Linear(3, 2)))
+    check_model(model())
 
 
 def test_extremes_are_fitted_by_likelihood() -> None:
@@ -117,12 +127,13 @@ def test_nobody_weighs_anything_without_rows() -> None:
 
 @pytest.mark.parametrize("value", [-0.1, 1.1, float("nan")])
 def test_an_indicator_outside_its_range_names_the_client(value: float) -> None:
-    sent = [
-        Contribution(client=f"client-{i}", examples=1, arrays={}, extras={"oui": np.array(v)})
-        for i, v in ((1, 0.5), (2, value))
-    ]
+    def sent(oui: float) -> Contribution:
+        return Contribution(client="client-2", examples=1, arrays={}, extras={"oui": np.array(oui)})
+
     with pytest.raises(UpdateError, match=r"client-2: expected an indicator in \[0, 1\]"):
-        indicators(sent)
+        check_indicator(sent(value))
+    check_indicator(sent(0.0))
+    check_indicator(sent(1.0))
 
 
 def test_moving_average() -> None:

@@ -7,9 +7,11 @@ import math
 import numpy as np
 import pytest
 
+from horizontal.average import Contribution, UpdateError
 from horizontal.flash import (
     Bandit,
     Memory,
+    check_signals,
     choose,
     default_context,
     default_reward,
@@ -153,3 +155,13 @@ def test_it_learns_whom_to_choose() -> None:
         times[chosen] += 1
         bandit = bandit.learned(contexts[chosen], quality[chosen])
     assert times[7:].sum() > 0.6 * times.sum()
+
+
+def test_a_negative_signal_names_the_client() -> None:
+    for values, fine in (([0.0, 0, 0, 0, 0], True), ([1.0, 2, 3, 0.5, 9], True), ([0.0, -1, 0, 0, 0], False)):
+        sent = Contribution(client="client-2", examples=1, arrays={}, extras={"signals": np.array(values)})
+        if fine:
+            check_signals(sent)
+        else:
+            with pytest.raises(UpdateError, match="client-2: expected signals of 0 or more"):
+                check_signals(sent)

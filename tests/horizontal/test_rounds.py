@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from horizontal.average import Arrays, Contribution, NoExamplesError
+from horizontal.average import Arrays, Contribution, NoExamplesError, UpdateError
 from horizontal.client import Answer, client_program
 from horizontal.config import HorizontalConfig
 from horizontal.fedavg import choose_uniformly, size_weighted_mean
@@ -435,10 +435,22 @@ def test_a_method_may_ask_all_clients_before_it_chooses() -> None:
     )
     work: dict[str, Work] = dict.fromkeys(CLIENTS, describes)
     work["client-3"] = lambda b: Update.failed(b.round, Task(b.task), "internal")
-    run(work, rounds=2, made=made)
+    outcomes = run(work, rounds=2, made=made)
     assert [number for number, _, _ in seen] == [1, 2]
     assert seen[0][1] == {}
     assert seen[1][1]["heard"].tolist() == [2.0, 2.0]  # client-3 could not
+    assert outcomes[AGGREGATOR].report["rounds"]["2"]["undescribed"] == {"client-3": "internal"}
+
+
+def test_a_value_that_a_method_cannot_use_is_its_clients_failure() -> None:
+    def check(contribution: Contribution) -> None:
+        if contribution.examples == 13:
+            raise UpdateError(f"{contribution.client}: thirteen")
+
+    work = {"client-1": adds(1.0), "client-2": at(2, adds(9.0, 13), adds(1.0)), "client-3": adds(1.0)}
+    outcomes = run(work, made=rules(CLIENTS, check=check))
+    assert final(outcomes[AGGREGATOR]) == 3.0
+    assert outcomes[AGGREGATOR].report["rounds"]["2"]["failures"] == {"client-2": "update"}
 
 
 def test_a_run_may_be_enough_before_its_last_round() -> None:
