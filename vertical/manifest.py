@@ -10,12 +10,10 @@ from __future__ import annotations
 from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
-from protocols.chunks import chunk_length
 from protocols.psi import UNBOUNDED, PsiTerms, psi_manifest
+from protocols.releases import floats, parts, release
 from protocols.request import Release
-from protocols.wire import Message, encoded_size, shapes
 from vertical.config import FedCVTConfig
 from vertical.messages import (
     ALIGNED_ONLY,
@@ -76,7 +74,7 @@ def _splits(common: int) -> list[Release]:
     largest = Splits(np.zeros(common, np.uint8))
     learns = "which common people the sender trains, validates and tests on"
     return [
-        _release(largest, sender, receiver, 1, learns)
+        release(largest, sender, receiver, 1, learns)
         for sender, receiver in ((ACTIVE, PASSIVE), (PASSIVE, ACTIVE))
     ]
 
@@ -85,15 +83,15 @@ def _linear(config: FedCVTConfig, rows: int) -> list[Release]:
     """One release, or none without linear experts."""
     if config.linear_views == 0:
         return []
-    length, messages = _parts(
+    length, messages = parts(
         rows, config.max_aligned_train + config.max_aligned_test, config.evaluation_batch
     )
-    largest = LinearViews(length * (messages - 1), _floats(length, config.linear_views))
+    largest = LinearViews(length * (messages - 1), floats(length, config.linear_views))
     learns = (
         "principal components of the passive party's features of all aligned people, which can be most of these"
         " features up to a rotation"
     )
-    return [_release(largest, PASSIVE, ACTIVE, messages, learns)]
+    return [release(largest, PASSIVE, ACTIVE, messages, learns)]
 
 
 def _choice(config: FedCVTConfig, train: int) -> list[Release]:
@@ -105,21 +103,21 @@ def _choice(config: FedCVTConfig, train: int) -> list[Release]:
         f"which of {compared} configurations and numbers of steps predicts the labels of held-out people best,"
         f" after {len(search_trainings(config, 0, train))} trainings with held-out people"
     )
-    return [_release(Choice(len(config.candidate_names) - 1, config.steps), ACTIVE, PASSIVE, 1, learns)]
+    return [release(Choice(len(config.candidate_names) - 1, config.steps), ACTIVE, PASSIVE, 1, learns)]
 
 
 def _memory(config: FedCVTConfig, train: int, alone: int, trainings: int) -> Release:
     largest = MemoryViews(
         config.steps,
-        _floats(train, config.passive_view.width),
-        _floats(min(config.memory_pool, alone), config.d),
+        floats(train, config.passive_view.width),
+        floats(min(config.memory_pool, alone), config.d),
     )
     refreshes = -(-config.steps // config.memory_every) + 1
     learns = (
         "representations of all aligned training people and, in part, of a pool of passive-only people;"
         " features can partly be inferred from representations"
     )
-    return _release(largest, PASSIVE, ACTIVE, refreshes * trainings, learns)
+    return release(largest, PASSIVE, ACTIVE, refreshes * trainings, learns)
 
 
 def _phase(
@@ -127,17 +125,17 @@ def _phase(
 ) -> list[Release]:
     """`steps_of`: steps of a training, and number of trainings."""
     steps, trainings = steps_of
-    arrays = (_floats(aligned, config.passive_view.width), _floats(alone, config.passive_view.width))
+    arrays = (floats(aligned, config.passive_view.width), floats(alone, config.passive_view.width))
     views, gradients = phase.views(steps - 1, *arrays), phase.gradients(steps - 1, *arrays)
     return [
-        _release(
+        release(
             views,
             PASSIVE,
             ACTIVE,
             steps * trainings,
             "representations of the step's people; features can partly be inferred from them",
         ),
-        _release(
+        release(
             gradients,
             ACTIVE,
             PASSIVE,
@@ -151,35 +149,13 @@ def _test(phase: Phase, config: FedCVTConfig, test: int) -> list[Release]:
     """One release, or none if there are no test people."""
     if test == 0:
         return []
-    length, messages = _parts(test, config.max_aligned_test, config.evaluation_batch)
-    largest = phase.test(length * (messages - 1), _floats(length, config.passive_view.width))
-    return [_release(largest, PASSIVE, ACTIVE, messages, "representations of the aligned test people")]
+    length, messages = parts(test, config.max_aligned_test, config.evaluation_batch)
+    largest = phase.test(length * (messages - 1), floats(length, config.passive_view.width))
+    return [release(largest, PASSIVE, ACTIVE, messages, "representations of the aligned test people")]
 
 
 def _alone(config: FedCVTConfig, alone: int) -> Release:
-    length, messages = _parts(alone, config.max_passive_only, config.evaluation_batch)
-    largest = AloneViews(length * (messages - 1), alone, _floats(length, config.passive_view.width))
+    length, messages = parts(alone, config.max_passive_only, config.evaluation_batch)
+    largest = AloneViews(length * (messages - 1), alone, floats(length, config.passive_view.width))
     learns = "how many passive-only people there are, and the representations of all of them"
-    return _release(largest, PASSIVE, ACTIVE, messages, learns)
-
-
-def _parts(rows: int, bound: int, batch: int) -> tuple[int, int]:
-    """Length and number of the parts in which up to `rows` of at most `bound` rows are sent."""
-    length = chunk_length(bound, batch)
-    return min(length, rows), max(1, -(-rows // length))
-
-
-def _release(largest: Message, sender: str, receiver: str, repetitions: int, learns: str) -> Release:
-    return Release(
-        kind=type(largest).__name__,
-        sender=sender,
-        receiver=receiver,
-        shapes=tuple(sorted(shapes(largest).items())),
-        repetitions=repetitions,
-        max_bytes=encoded_size(largest),
-        learns=learns,
-    )
-
-
-def _floats(rows: int, width: int) -> NDArray[np.float32]:
-    return np.zeros((rows, width), np.float32)
+    return release(largest, PASSIVE, ACTIVE, messages, learns)

@@ -11,43 +11,48 @@ Shapes: m people, w width of what the passive party shows, k classes.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, replace
-from typing import TypeAlias, TypeVar
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from protocols.errors import FedaccordError, ModelError
-from protocols.program import Json
+from protocols.errors import ModelError
 from vertical.active_side import ActiveModel
 from vertical.components import Components
 from vertical.config import FedCVTConfig
 from vertical.encoders import Representation, ViewEncoder, view_encoder
 from vertical.ensemble import Ensemble, Known
 from vertical.experts import LinearExperts
-from vertical.heads import HEADS
 from vertical.messages import FEDCVT
 from vertical.mixture import Mixture
-from vertical.predict import SITUATIONS, Predictor, Situation, situation_of
+from vertical.model_arrays import (
+    CLASSES,
+    COMPONENTS,
+    ENCODER,
+    LINEAR,
+    MIXTURE,
+    TAG,
+    TEMPERATURES,
+    Arrays,
+    pack_memory,
+    pack_texts,
+    read_classes,
+    read_config,
+    read_memory,
+    read_rules,
+    read_temperatures,
+    read_text,
+    read_under,
+)
+from vertical.predict import Predictor, Situation, situation_of
 from vertical.preprocess import Preprocessor
 from vertical.table import Table
 from vertical.training import Run, as_text, load_parameters, parameters, received, silent, to_array
 from vertical.use_messages import EXPERTS
 from vertical.views import Memory
-
-Arrays: TypeAlias = Mapping[str, NDArray[np.generic]]
-T = TypeVar("T")
-
-MEMORY = f"{FEDCVT.name}.memory."
-"""Names of the memory's arrays begin with this."""
-_ENCODER = f"{FEDCVT.name}.encoder"
-_TEMPERATURES = f"{FEDCVT.name}.temperatures"
-_LINEAR, _COMPONENTS = f"{FEDCVT.name}.linear", f"{FEDCVT.name}.components"
-_MIXTURE = f"{FEDCVT.name}.mixture."
-_CONFIG, _RULES, _CLASSES, _TAG = "config", "preprocessing", "classes", "alignment_tag"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -86,20 +91,20 @@ class PassivePart:
     def pack(self) -> dict[str, NDArray[np.generic]]:
         """The part as arrays by dotted name."""
         return {
-            **_pack_texts(self),
-            **parameters(_ENCODER, self.encoder),
-            **self.components.pack(_COMPONENTS),
+            **pack_texts(self.config, self.rules, self.tag),
+            **parameters(ENCODER, self.encoder),
+            **self.components.pack(COMPONENTS),
         }
 
     @classmethod
     def unpack(cls, arrays: Arrays) -> PassivePart:
         """The part in a run's arrays. Raises ModelError naming what is missing or damaged."""
-        config, rules = _unpack_config(arrays), _unpack_rules(arrays)
+        config, rules = read_config(arrays), read_rules(arrays)
         encoder = view_encoder(config, config.passive_view, len(rules.features), torch.Generator())
-        load_parameters(_ENCODER, encoder, arrays)
-        components = _read(_COMPONENTS, Components.unpack, arrays)
+        load_parameters(ENCODER, encoder, arrays)
+        components = read_under(COMPONENTS, Components.unpack, arrays)
         return cls(
-            config=config, rules=rules, encoder=encoder, components=components, tag=_text(arrays, _TAG)
+            config=config, rules=rules, encoder=encoder, components=components, tag=read_text(arrays, TAG)
         )
 
 
@@ -184,148 +189,31 @@ class ActivePart:
 
     def pack(self) -> dict[str, NDArray[np.generic]]:
         """The part as arrays by dotted name."""
-        packed = {**_pack_texts(self), **parameters(FEDCVT.name, self.model)}
-        packed[_CLASSES] = as_text(json.dumps(self.classes))
-        packed[_TEMPERATURES] = self.temperatures.numpy()
-        packed |= self.linear.pack(_LINEAR)
+        packed = {**pack_texts(self.config, self.rules, self.tag), **parameters(FEDCVT.name, self.model)}
+        packed[CLASSES] = as_text(json.dumps(self.classes))
+        packed[TEMPERATURES] = self.temperatures.numpy()
+        packed |= self.linear.pack(LINEAR)
         for situation, mixture in self.mixtures.items():
-            packed |= mixture.pack(_MIXTURE + situation)
+            packed |= mixture.pack(MIXTURE + situation)
         if self.memory is not None:
-            packed |= {
-                MEMORY + field.name: getattr(self.memory, field.name).numpy() for field in fields(Memory)
-            }
+            packed |= pack_memory(self.memory)
         return packed
 
     @classmethod
     def unpack(cls, arrays: Arrays) -> ActivePart:
         """The part in a run's arrays. Raises ModelError naming what is missing or damaged."""
-        config, rules = _unpack_config(arrays), _unpack_rules(arrays)
-        classes = _unpack_classes(arrays)
+        config, rules = read_config(arrays), read_rules(arrays)
+        classes = read_classes(arrays)
         model = ActiveModel(Run(config, 0, bytes(32), silent), FEDCVT.name, len(rules.features), len(classes))
         load_parameters(FEDCVT.name, model, arrays)
         return cls(
             config=config,
             rules=rules,
             model=model,
-            memory=_unpack_memory(arrays),
-            temperatures=_unpack_temperatures(arrays),
-            linear=_read(_LINEAR, LinearExperts.unpack, arrays),
-            mixtures={name: _read(_MIXTURE + name, Mixture.unpack, arrays) for name in Situation},
+            memory=read_memory(arrays),
+            temperatures=read_temperatures(arrays),
+            linear=read_under(LINEAR, LinearExperts.unpack, arrays),
+            mixtures={name: read_under(MIXTURE + name, Mixture.unpack, arrays) for name in Situation},
             classes=classes,
-            tag=_text(arrays, _TAG),
+            tag=read_text(arrays, TAG),
         )
-
-
-def without_memory(arrays: Arrays) -> dict[str, NDArray[np.generic]]:
-    """A run's arrays without the memory of the other party's representations."""
-    return {name: array for name, array in arrays.items() if not name.startswith(MEMORY)}
-
-
-def describe(role: str, arrays: Arrays) -> dict[str, Json]:
-    """What a party's part of a model is, in JSON without a cell of its data. ModelError for a part that isn't whole."""
-    part = part_of(role, arrays)
-    found: dict[str, Json] = {
-        "settings": dict(part.config.to_parameters()),
-        "features": len(part.rules.features),
-        "alignment_tag": part.tag,
-    }
-    if isinstance(part, ActivePart):
-        memory = part.memory
-        found["classes"] = list(part.classes)
-        found["experts"] = {situation: mixture.by_name() for situation, mixture in part.mixtures.items()}
-        found["memory"] = (
-            None
-            if memory is None
-            else {
-                "aligned": len(memory.passive_unique),
-                "active_pool": len(memory.active_common),
-                "passive_pool": len(memory.passive_common),
-            }
-        )
-    return found
-
-
-def preprocessing(role: str, arrays: Arrays) -> dict[str, Json]:
-    """How a party's columns become its encoders' features, in order; holds levels of its categories."""
-    rules = part_of(role, arrays).rules
-    return {"features": list(rules.features), "rules": json.loads(rules.to_text())}
-
-
-def tensor_names(role: str, arrays: Arrays) -> tuple[str, ...]:
-    """Names of the arrays of numbers that make up a party's part: all but its texts."""
-    return tuple(name for name, array in part_of(role, arrays).pack().items() if array.dtype != np.uint8)
-
-
-def part_of(role: str, arrays: Arrays) -> ActivePart | PassivePart:
-    """A role's part. Raises ModelError naming what is missing or damaged."""
-    return ActivePart.unpack(arrays) if role == "active" else PassivePart.unpack(arrays)
-
-
-def _pack_texts(part: PassivePart | ActivePart) -> dict[str, NDArray[np.generic]]:
-    return {
-        _CONFIG: as_text(json.dumps(dict(part.config.to_parameters()), sort_keys=True)),
-        _RULES: as_text(part.rules.to_text()),
-        _TAG: as_text(part.tag),
-    }
-
-
-def _unpack_memory(arrays: Arrays) -> Memory | None:
-    """The memory; None when all of it was deleted, ModelError when only a part is there."""
-    names = [field.name for field in fields(Memory)]
-    there = [name for name in names if MEMORY + name in arrays]
-    if not there:
-        return None
-    if there != names:
-        raise ModelError(f"model part: of the memory only {', '.join(there)} is there")
-    return Memory(**{name: torch.tensor(arrays[MEMORY + name]) for name in names})
-
-
-def _read(prefix: str, read: Callable[[str, Arrays], T], arrays: Arrays) -> T:
-    """What `read` finds under `prefix`; ModelError when something of it is missing or damaged."""
-    try:
-        return read(prefix, arrays)
-    except (KeyError, ValueError, TypeError, AttributeError) as error:
-        raise ModelError(f"model part: {prefix} is missing or can't be read") from error
-
-
-def _unpack_temperatures(arrays: Arrays) -> Tensor:
-    shape = (len(SITUATIONS), len(HEADS))
-    if _TEMPERATURES not in arrays or arrays[_TEMPERATURES].shape != shape:
-        raise ModelError(f"model part: {_TEMPERATURES} aren't {shape[0]} x {shape[1]} numbers")
-    return torch.tensor(arrays[_TEMPERATURES], dtype=torch.float32)
-
-
-def _unpack_config(arrays: Arrays) -> FedCVTConfig:
-    given = _json(arrays, _CONFIG)
-    try:
-        return FedCVTConfig.from_parameters(given.items() if isinstance(given, dict) else ())
-    except FedaccordError as error:
-        raise ModelError(f"model part: its settings can't be read: {error}") from error
-
-
-def _unpack_classes(arrays: Arrays) -> tuple[str, ...]:
-    given = _json(arrays, _CLASSES)
-    if not isinstance(given, list) or len(given) < 2 or not all(isinstance(name, str) for name in given):
-        raise ModelError(f"model part: {_CLASSES} aren't the names of two classes or more")
-    return tuple(given)
-
-
-def _unpack_rules(arrays: Arrays) -> Preprocessor:
-    text = _text(arrays, _RULES)
-    try:
-        return Preprocessor.from_text(text)
-    except (TypeError, ValueError, KeyError, FedaccordError) as error:
-        raise ModelError("model part: its preprocessing rules can't be read") from error
-
-
-def _json(arrays: Arrays, name: str) -> object:
-    try:
-        return json.loads(_text(arrays, name))
-    except ValueError as error:
-        raise ModelError(f"model part: {name} can't be read") from error
-
-
-def _text(arrays: Arrays, name: str) -> str:
-    if name not in arrays:
-        raise ModelError(f"model part: {name} is missing")
-    return arrays[name].tobytes().decode()

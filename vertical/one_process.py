@@ -18,7 +18,7 @@ from vertical import active, passive
 from vertical.candidates import GIVEN
 from vertical.config import FedCVTConfig
 from vertical.groups import check_overlap, form_groups
-from vertical.model import Arrays
+from vertical.model_arrays import Arrays
 from vertical.table import PartyData, Split
 from vertical.training import Run, silent
 from vertical.use_config import PredictConfig, UseConfig

@@ -4,9 +4,9 @@ row counts. No torch: a request is made and reviewed without it."""
 from __future__ import annotations
 
 from protocols.psi import PsiTerms, psi_manifest
+from protocols.releases import floats, parts, release
 from protocols.request import Release
 from vertical.manifest import BlockRows
-from vertical.release_lines import floats, parts, release
 from vertical.use_config import PredictConfig, Receiver, UseConfig, VoteConfig
 from vertical.use_messages import (
     EXPERTS,

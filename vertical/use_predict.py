@@ -28,7 +28,8 @@ from numpy.typing import NDArray
 from protocols.chunks import chunks
 from protocols.errors import ModelError
 from protocols.program import Outcome, Program, Progress, Send, receive
-from vertical.model import ActivePart, Arrays, PassivePart, Prediction
+from vertical.model import ActivePart, PassivePart, Prediction
+from vertical.model_arrays import Arrays
 from vertical.predict import Situation
 from vertical.table import PartyData
 from vertical.training import as_text, expect_number, received

@@ -22,7 +22,8 @@ from numpy.typing import NDArray
 
 from protocols.errors import DataMissingError
 from protocols.program import Json, Outcome, Program, Progress
-from vertical.model import ActivePart, Arrays, PassivePart
+from vertical.model import ActivePart, PassivePart
+from vertical.model_arrays import Arrays
 from vertical.table import PartyData, Rows
 from vertical.training import as_text
 from vertical.use import (

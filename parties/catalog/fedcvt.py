@@ -70,25 +70,25 @@ def _kinds() -> tuple[type[Message], ...]:
 
 
 def _describe(role: str, arrays: Arrays) -> Mapping[str, Json]:
-    from vertical.model import describe
+    from vertical.model_facts import describe
 
     return describe(role, arrays)
 
 
 def _preprocessing(role: str, arrays: Arrays) -> Mapping[str, Json]:
-    from vertical.model import preprocessing
+    from vertical.model_facts import preprocessing
 
     return preprocessing(role, arrays)
 
 
 def _tensors(role: str, arrays: Arrays) -> tuple[str, ...]:
-    from vertical.model import tensor_names
+    from vertical.model_facts import tensor_names
 
     return tensor_names(role, arrays)
 
 
 def _without_memory(arrays: Arrays) -> Arrays:
-    from vertical.model import without_memory
+    from vertical.model_arrays import without_memory
 
     return without_memory(arrays)
 

@@ -17,8 +17,8 @@ from protocols.psi.messages import (
     PsiSize,
 )
 from protocols.psi.terms import PART, PsiTerms
+from protocols.releases import release
 from protocols.request import Release
-from protocols.wire import Message, encoded_size, shapes
 
 _BUCKET = ", up to the next multiple of {} (dummies fill the set up)"
 
@@ -34,7 +34,7 @@ def psi_manifest(client: str, server: str, terms: PsiTerms) -> tuple[Release, ..
         chunk_length(common, PART),
         "which of its own keys are common, and the order of the common rows",
     )
-    secret = _release(PsiSecret(bytes(TAG_BYTES)), client, server, 1, matches.learns)
+    secret = release(PsiSecret(bytes(TAG_BYTES)), client, server, 1, matches.learns)
     learns = "which of its own keys are common (it learns this first)"
     return (*_exchange(client, server, terms, learns), matches, secret)
 
@@ -44,7 +44,7 @@ def size_manifest(client: str, server: str, terms: PsiTerms) -> tuple[Release, .
     learns = (
         "how many of its keys are common (its process learns this exactly, and tells it rounded), not which"
     )
-    told = _release(
+    told = release(
         PsiSize(terms.most_common, 0),
         client,
         server,
@@ -73,16 +73,4 @@ def _list(kind: type[Part], sender: str, receiver: str, of: int, length: int, le
     """A list of up to `of` items in parts of `length`."""
     width = TAG_BYTES if kind is PsiMatches else POINT_BYTES
     largest = kind(of, np.zeros((min(of, length), width), np.uint8))
-    return _release(largest, sender, receiver, -(-of // length), learns)
-
-
-def _release(largest: Message, sender: str, receiver: str, repetitions: int, learns: str) -> Release:
-    return Release(
-        kind=type(largest).__name__,
-        sender=sender,
-        receiver=receiver,
-        shapes=tuple(sorted(shapes(largest).items())),
-        repetitions=repetitions,
-        max_bytes=encoded_size(largest),
-        learns=learns,
-    )
+    return release(largest, sender, receiver, -(-of // length), learns)

@@ -13,7 +13,8 @@ from protocols.program import Outcome
 from protocols.wire import pack_arrays, unpack_arrays
 from tests.vertical.runs import SMALL, run, two_parties
 from vertical.ensemble import Known
-from vertical.model import MEMORY, ActivePart, PassivePart, without_memory
+from vertical.model import ActivePart, PassivePart
+from vertical.model_arrays import MEMORY, without_memory
 from vertical.predict import Situation
 from vertical.table import PartyData
 from vertical.views import Memory

@@ -11,7 +11,8 @@ from protocols.errors import ConfigError, ModelError, OverlapError, ProtocolErro
 from protocols.program import Receive, Send, simulate
 from tests.vertical.uses import BOUNDS, MODEL, USES, parties, people_of, settings, trained, use
 from vertical.encoders import Representation
-from vertical.model import ActivePart, without_memory
+from vertical.model import ActivePart
+from vertical.model_arrays import without_memory
 from vertical.table import Split
 from vertical.use import UseRun, receive_alone, rows_asked
 from vertical.use_config import PredictConfig, UseConfig, VoteConfig, inherited

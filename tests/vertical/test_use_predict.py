@@ -9,7 +9,8 @@ import pytest
 
 from protocols.errors import ModelError
 from tests.vertical.uses import CLASSES, keys_of, parties, trained, use
-from vertical.model import ActivePart, without_memory
+from vertical.model import ActivePart
+from vertical.model_arrays import without_memory
 from vertical.use_messages import EXPERTS
 from vertical.use_predict import columns_of
 

@@ -15,7 +15,7 @@ class PhoneRule:
 
     Numbers without a country are read as numbers of `region` (two letters, as in phone:DE), which each party gives for
     its own cells; without a region they can't be used. Neither can numbers of an impossible length, without an area
-    code that is needed, or with an extension, which E.164 would drop. Some 20,000 different numbers a second.
+    code that is needed, or with an extension, which E.164 would drop. Some 40,000 different numbers a second.
     """
 
     region: str = ""

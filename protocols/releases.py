@@ -1,7 +1,5 @@
 """Lines of a release manifest, made from the largest message of each kind."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 
