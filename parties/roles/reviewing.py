@@ -1,6 +1,7 @@
 """A person's work on requests, through the supervisor's socket: find one, read it, sign a decision on it."""
 
 import re
+import textwrap
 import time
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
@@ -10,7 +11,7 @@ from parties.control.asking import ask, task_end
 from parties.home.documents import Documents
 from parties.home.people import find_person
 from parties.home.state import State
-from parties.roles.review import listing_text, review_text
+from parties.roles.review import WIDTH, listing_text, review_text
 from protocols.approval import Decision, Role, decide, decision_text
 from protocols.errors import DatasiteError, RequestError
 from protocols.keys import load_key
@@ -68,8 +69,11 @@ def page(state: State, start: str, *, wait: float = 0.0) -> tuple[dict[str, obje
     document = ask(state.folder, "request", digest=digest)
     request = Documents(state.folder).request(digest).request
     text = review_text(request, _last_approved(state, request, digest))
-    alignments = "".join(f"\n  {line}" for line in _texts(document, "alignments"))
-    history = f"\n\nALIGNMENTS SO FAR{alignments}" if alignments else ""
+    alignments = [
+        textwrap.fill(line, WIDTH, initial_indent="  ", subsequent_indent="      ")
+        for line in _texts(document, "alignments")
+    ]
+    history = "\n".join(["\n\nALIGNMENTS SO FAR", *alignments]) if alignments else ""
     return (
         document,
         f"{text}{history}\n\nSTATE {document['state']} {document['reason']}\n{_decisions(document)}",

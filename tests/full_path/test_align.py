@@ -8,6 +8,7 @@ from functools import partial
 import numpy as np
 import pytest
 
+from parties.control.asking import Refusal
 from parties.roles import analyst
 from parties.roles.aligning import Wish, align, rehearse_alignment
 from parties.roles.auditing import verify_log
@@ -80,6 +81,10 @@ def test_a_size_is_told_rounded_and_nobody_learns_who(lab: Lab) -> None:
     assert [result["report"] for result in results.values()] == [{"common": SHOWN}] * 2
     json.dumps(document, allow_nan=False)
     request = newest(lab)
+    opens = [lab.opens(name) for name in PARTIES]
+    with pytest.raises(Refusal, match="used 1 of 1"):  # AC-17
+        analyst.start(request, lab.sites)
+    assert [lab.opens(name) for name in PARTIES] == opens
     for name in PARTIES:
         assert lab.model(name, request) == {}
         assert {"psi_started", "psi_finished", "temporary_deleted"} <= set(lab.events(name, request))
