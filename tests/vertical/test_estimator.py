@@ -130,7 +130,7 @@ def test_minus_one_can_be_a_class():
         ({"aligned": (range(5), range(4))}, ConfigError, "5 rows of one table, 4 of the other"),
         ({"aligned": ([1, 1], [0, 1])}, ConfigError, "rows of the active table must be different"),
         ({"aligned": ([39, 40], [0, 1])}, ConfigError, r"active table must be different and in 0..39"),
-        ({"aligned": ([], [])}, OverlapError, "no common customers: overlap 0, FedCVT needs at least 1"),
+        ({"aligned": ([], [])}, OverlapError, "overlap 0, FedCVT needs at least 1"),
         ({"labels": LABELS[:39]}, BlockError, "40 rows of the active party, 39 labels"),
         ({"test": [40]}, ConfigError, "test: rows must be in 0..39"),
         ({"test": np.ones(3, bool)}, ConfigError, "expected 40 truth values"),
