@@ -110,3 +110,12 @@ def test_the_document_and_a_plot_are_written(words: tuple[object, ...], tmp_path
     assert drawn.startswith("<?xml")
     assert "on test people" in drawn
     assert "must end in one of" in bad(*words, "--plot", tmp_path / "scores.txt")
+
+
+def test_keys_of_other_formats_are_told_and_a_rule_makes_them_equal(words: tuple[object, ...]) -> None:
+    shop = Path(str(words[words.index("--passive") + 1]))
+    shop.write_text(shop.read_text().replace("PERSON-", "person "))
+    said = bad(*words)
+    assert "active column 'person' and passive column 'person' differ: text, fixed width 10" in said
+    assert "docs/keys.md" in said
+    assert "fedcvt" in good(*words, "--key-rule", "code").out
