@@ -29,7 +29,7 @@ STRENGTHS = tuple(10.0**power for power in (-4.0, -3.0, -2.0, -1.5, -1.0, -0.5, 
 """Values of C to choose from, the strongest penalty first."""
 
 _ITERATIONS = 500
-_GRADIENT = 1e-6  # largest entry of the mean loss's gradient at which a fit is done
+_SLOPE = 1e-6  # largest entry of the mean loss's gradient at which a fit is done
 _ROUGH = 1e-4  # the same while strengths are compared: losses then differ in the fourth digit
 _PATIENCE = 2  # strengths in a row without a lower loss that end the comparison: weak penalties take longest
 
@@ -113,7 +113,7 @@ def choose(
         logits = np.zeros((len(labels), classes))
         for index, fold in enumerate(names):
             solutions[index] = problem.minimise(
-                problem.known & (folds != fold), strength, solutions[index], gradient=_ROUGH
+                problem.known & (folds != fold), strength, solutions[index], slope=_ROUGH
             )
             logits[folds == fold] = problem.logits(solutions[index])[folds == fold]
         tried.append(logits)
@@ -150,7 +150,7 @@ class _Problem:
     coordinates: Floats
     back: Floats
     centre: Floats
-    truth: Floats  # (n, k) rows of the identity, zero where the label is unknown
+    truth: Floats  # (n, k) rows of the identity, any where the label is unknown
     known: NDArray[np.bool_]
     row_weights: Floats
     offsets: Floats
@@ -170,15 +170,13 @@ class _Problem:
         if f > n:
             back = np.linalg.svd(coordinates, full_matrices=False)[2].T.astype(np.float64)  # (f, n)
             coordinates = coordinates @ back
-        known = labels >= 0
-        truth = np.eye(classes)[labels] * known[:, None]
         return cls(
             coordinates=coordinates,
             back=back,
             centre=centre,
-            truth=truth,
-            known=known,
-            row_weights=np.ones(n) if class_weights is None else class_weights[labels] * known,
+            truth=np.eye(classes)[labels],
+            known=labels >= 0,
+            row_weights=np.ones(n) if class_weights is None else class_weights[labels],
             offsets=np.zeros((n, classes)) if offsets is None else offsets,
         )
 
@@ -187,43 +185,40 @@ class _Problem:
         return self.truth.shape[1]
 
     @property
-    def fixed(self) -> int:
-        """How many leading logits are zero: one of one or two classes."""
-        return 1 if self.classes <= 2 else 0
+    def free(self) -> slice:
+        """The free logits: of one or two classes the first is zero."""
+        return slice(1 if self.classes <= 2 else 0, None)
 
     def start(self) -> Floats:
         """The solution without any row."""
-        return np.zeros((self.coordinates.shape[1] + 1, self.classes - self.fixed))
+        return np.zeros((self.coordinates.shape[1] + 1, self.classes - self.free.start))
 
     def minimise(
-        self, rows: NDArray[np.bool_], strength: float, start: Floats, *, gradient: float = _GRADIENT
+        self, rows: NDArray[np.bool_], strength: float, start: Floats, *, slope: float = _SLOPE
     ) -> Floats:
-        """The solution on `rows`, searched from `start` until the mean loss has no slope above `gradient`."""
-        x, truth, offsets = self.coordinates[rows], self.truth[rows], self.offsets[rows]
-        weights = self.row_weights[rows]
-        size = max(1.0, float(weights.sum()))
-        told = (weights[:, None] * truth)[:, self.fixed :]
-        pull, shift = x.T @ told, told.sum(axis=0) + 1.0 / self.classes  # the linear part of the loss
-        given = float(weights @ (truth * offsets).sum(axis=1))
+        """The solution on `rows`, searched from `start` until the mean loss has no slope above `slope`."""
+        k = self.classes
+        x = np.vstack([self.coordinates[rows], np.zeros((k, self.coordinates.shape[1]))])
+        truth = np.vstack(
+            [self.truth[rows], np.eye(k)]
+        )  # k last rows: the one at the centre, spread over the classes
+        weights = np.append(self.row_weights[rows], np.full(k, 1.0 / k))
+        offsets = np.vstack([self.offsets[rows], np.zeros((k, k))])
 
         def loss(flat: Floats) -> tuple[float, Floats]:
             theta = flat.reshape(start.shape)
-            total, chance = _log_sum_and_softmax(offsets + self._all_logits(x @ theta[:-1] + theta[-1]))
-            middle, chance_there = _log_sum_and_softmax(self._all_logits(theta[-1:]))
-            value = weights @ total - float((pull * theta[:-1]).sum() + (shift * theta[-1]).sum()) - given
-            value += float(middle[0]) + float((theta[:-1] ** 2).sum()) / (2 * strength)
-            chance *= weights[:, None]
-            slope = np.vstack(
-                [
-                    x.T @ chance[:, self.fixed :] + theta[:-1] / strength - pull,
-                    chance.sum(axis=0)[self.fixed :] + chance_there[0, self.fixed :] - shift,
-                ]
+            logits = offsets + self._all_logits(x @ theta[:-1] + theta[-1])
+            total, chance = _log_sum_and_softmax(logits)
+            value = weights @ (total - (truth * logits).sum(axis=1)) + (theta[:-1] ** 2).sum() / (
+                2 * strength
             )
-            return float(value) / size, slope.ravel() / size
+            residual = weights[:, None] * (chance - truth)[:, self.free]
+            gradient = np.vstack([x.T @ residual + theta[:-1] / strength, residual.sum(axis=0)])
+            return float(value) / len(x), gradient.ravel() / len(x)
 
         if start.size == 0:
             return start
-        options = {"maxiter": _ITERATIONS, "gtol": gradient, "ftol": 1e-12}
+        options = {"maxiter": _ITERATIONS, "gtol": slope, "ftol": 1e-12}
         found = minimize(loss, start.ravel(), jac=True, method="L-BFGS-B", options=options)
         solution: Floats = found.x.reshape(start.shape)
         return solution
@@ -238,7 +233,7 @@ class _Problem:
         return LinearModel(centre=self.centre, weights=self.back @ full[:-1], bias=full[-1])
 
     def _all_logits(self, free: Floats) -> Floats:
-        return np.hstack([np.zeros((len(free), self.fixed)), free]) if self.fixed else free
+        return np.hstack([np.zeros((len(free), self.free.start)), free])
 
 
 def _log_sum_and_softmax(logits: Floats) -> tuple[Floats, Floats]:
