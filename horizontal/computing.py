@@ -39,8 +39,19 @@ class Computing:
         return results
 
     def _train(self, waiting: Sequence[tuple[int, ClientWork, Prepared]]) -> Iterator[tuple[int, object]]:
+        """The answers or exceptions of clients that train together; one by one if that fails, to see whose fault it is.
+
+        Raises what went wrong together if nobody fails alone: then it is no client's fault.
+        """
         model = waiting[0][1].model
-        trained = train_together(model, [prepared.job for _, _, prepared in waiting], self._config)
+        try:
+            trained = train_together(model, [prepared.job for _, _, prepared in waiting], self._config)
+        except Exception:
+            alone = [(index, self._attempt(work.complete, prepared)) for index, work, prepared in waiting]
+            if not any(isinstance(result, Exception) for _, result in alone):
+                raise
+            yield from alone
+            return
         for (index, work, prepared), done in zip(waiting, trained, strict=True):
             yield index, self._attempt(work.finish, prepared, done)
 

@@ -78,7 +78,10 @@ class ClientWork:
         """See `client.Work`."""
         if broadcast.task == Task.DESCRIBE:
             return self.describe(broadcast, memory)
-        prepared = self.prepare(broadcast, memory)
+        return self.complete(self.prepare(broadcast, memory))
+
+    def complete(self, prepared: Prepared) -> Answer:
+        """The answer, after training alone."""
         optimizer = self._optimizer(self.model.parameters())
         if prepared.variates is not None:
             scaffold.check_plain(optimizer)

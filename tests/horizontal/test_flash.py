@@ -40,9 +40,9 @@ def test_the_estimate_is_ridge_regression_on_all_rounds() -> None:
 def test_draws_have_the_stated_mean_and_covariance() -> None:
     bandit = Bandit.of(2, 1.0).learned(np.array([[2.0, 1.0], [0.0, 1.0]]), np.array([1.0, -1.0]))
     generator = np.random.default_rng(3)
-    thetas = np.stack([bandit.draw(0.5, generator) for _ in range(20_000)])
-    np.testing.assert_allclose(thetas.mean(axis=0), bandit.estimate(), atol=0.01)
-    np.testing.assert_allclose(np.cov(thetas.T), 0.25 * np.linalg.inv(bandit.gram), atol=0.003)
+    thetas = np.stack([bandit.draw(0.5, generator) for _ in range(5_000)])
+    np.testing.assert_allclose(thetas.mean(axis=0), bandit.estimate(), atol=0.02)
+    np.testing.assert_allclose(np.cov(thetas.T), 0.25 * np.linalg.inv(bandit.gram), atol=0.006)
     assert bandit.draw(0.0, generator).tolist() == bandit.estimate().tolist()
 
 

@@ -157,3 +157,12 @@ def test_a_client_whose_preparation_fails_costs_only_its_round() -> None:
     with pytest.raises(RoundError) as stopped:
         simulate(hidden(), CLIENTS, config, research=all_fail, together=True)
     assert isinstance(stopped.value.__cause__, ValueError)
+
+
+def test_a_client_whose_rows_cannot_be_trained_on_costs_only_its_round() -> None:
+    bad = Examples(torch.randn(5, 4), torch.full((5,), 7))  # there are 3 classes
+    clients, config = {**CLIENTS, "client-4": bad}, HorizontalConfig(rounds=2)
+    apart, joined = (simulate(hidden(), clients, config, together=together) for together in (False, True))
+    for result in (apart, joined):
+        assert result.report["rounds"]["2"]["failures"] == {"client-4": "internal"}
+    torch.testing.assert_close(flat(joined.model), flat(apart.model), rtol=0, atol=1e-5)
