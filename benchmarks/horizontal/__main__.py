@@ -1,7 +1,7 @@
 """Horizontal methods on the same splits, with honest spreads; and the simulator's speed against Flower's.
 
     python -m benchmarks.horizontal --json FILE [--setting dirichlet0.1] [--rounds 60] [--clients 20] [--per-round 5]
-                                    [--seeds 5] [--methods fedavg,fedbss,...] [--model mlp]
+                                    [--seeds 5] [--methods fedavg,fedbss,...] [--model mlp] [--runs FILE]
     python -m benchmarks.horizontal --json FILE --poisoning
     python -m benchmarks.horizontal --json FILE --against flower --flower-python PATH [--rounds 30] [--repeats 3]
 
@@ -63,7 +63,7 @@ def _measure(options: argparse.Namespace) -> dict[str, object]:
     setting = replace(setting, rounds=options.rounds or setting.rounds)
     if options.poisoning:
         return {"setting": setting.setting, "poisoning": measure_poisoning(setting, _tell)}
-    return compare(options.methods.split(","), setting, _tell)
+    return compare(options.methods.split(","), setting, _tell, known=options.runs)
 
 
 def _tell(text: str) -> None:
@@ -86,6 +86,7 @@ def _parser() -> argparse.ArgumentParser:
         "--seeds", type=int, default=default.seeds, help="repetitions with other splits and weights"
     )
     parser.add_argument("--methods", default=",".join(METHODS), help="by name, with commas between")
+    parser.add_argument("--runs", type=Path, help="a file to which single runs are added, and not repeated")
     parser.add_argument("--poisoning", action="store_true", help="flipped labels against robust aggregations")
     parser.add_argument("--against", choices=("flower",), help="compare the speed of simulation")
     parser.add_argument(

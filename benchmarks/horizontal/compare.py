@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import math
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import cast
 
 from scipy import stats
@@ -16,6 +18,7 @@ from horizontal.config import Scalar
 from horizontal.evaluation import metrics
 from horizontal.methods import method
 from horizontal.simulation import Simulation, simulate
+from protocols.errors import ConfigError
 
 Tell = Callable[[str], None]
 BASELINE = "fedavg"
@@ -106,19 +109,52 @@ def _mean(result: Simulation, name: str) -> float:
     return statistics.fmean(value for record in history.values() for value in record[name].values())
 
 
-def compare(names: Sequence[str], setting: Setting, tell: Tell) -> dict[str, object]:
-    """Every method with every seed, summed up, each against the baseline with the same seeds."""
+def compare(
+    names: Sequence[str], setting: Setting, tell: Tell, *, known: Path | None = None
+) -> dict[str, object]:
+    """Every method with every seed, summed up, each against the baseline with the same seeds.
+
+    `known` is a file of runs: those in it, with this setting, aren't repeated, and each new one is added to it.
+    """
     runs: dict[str, list[Run]] = {name: [] for name in names}
+    done = _read(known, setting)
     for seed in range(setting.seeds):
         for name in names:
-            run = measure(name, setting, seed)
+            run = done.get((name, seed)) or measure(name, setting, seed)
             runs[name].append(run)
+            done[name, seed] = run
+            _write(known, setting, done)
             told = f"accuracy {run.final:.3f} (best {run.best:.3f}), {run.seconds_per_round:.3f} s a round"
             tell(f"  seed {seed} {name:<16} {told}")
     return {
         "setting": asdict(setting),
         "methods": {name: summary(found, runs.get(BASELINE)) for name, found in runs.items()},
     }
+
+
+def _read(known: Path | None, setting: Setting) -> dict[tuple[str, int], Run]:
+    """The runs in the file, if it is there and of this setting but for the number of seeds."""
+    if known is None or not known.exists():
+        return {}
+    stored = json.loads(known.read_text())
+    if {**stored["setting"], "seeds": setting.seeds} != asdict(setting):
+        raise ConfigError(
+            f"{known} has runs of another setting", remedy="give another file, or remove this one"
+        )
+    return {
+        (name, run["seed"]): Run(**{**run, "curve": tuple(run["curve"])})
+        for name, found in stored["runs"].items()
+        for run in found
+    }
+
+
+def _write(known: Path | None, setting: Setting, done: Mapping[tuple[str, int], Run]) -> None:
+    if known is None:
+        return
+    runs: dict[str, list[dict[str, object]]] = {}
+    for (name, _), run in done.items():
+        runs.setdefault(name, []).append(asdict(run))
+    known.write_text(json.dumps({"setting": asdict(setting), "runs": runs}))
 
 
 def summary(runs: Sequence[Run], baseline: Sequence[Run] | None) -> dict[str, object]:

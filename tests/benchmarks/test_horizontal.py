@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,12 +12,13 @@ import pytest
 import torch
 
 from benchmarks.horizontal.__main__ import main
-from benchmarks.horizontal.compare import Setting, difference, spread
+from benchmarks.horizontal.compare import Setting, compare, difference, spread
 from benchmarks.horizontal.flower import per_round
 from benchmarks.horizontal.poisoning import measure_poisoning, poisoned
 from benchmarks.horizontal.report import comparison_table, poisoning_table
 from benchmarks.horizontal.report import main as report
 from benchmarks.horizontal.task import SETTINGS, task
+from protocols.errors import ConfigError
 
 pytest.importorskip("mlxtend")
 
@@ -67,6 +69,20 @@ def test_a_python_without_flower_is_refused(capsys: pytest.CaptureFixture[str]) 
 def test_an_unknown_method_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--methods", "fedsgd", "--seeds", "1"]) == 2
     assert "no method 'fedsgd'" in capsys.readouterr().err
+
+
+def test_runs_that_are_known_are_not_repeated(tmp_path: Path) -> None:
+    setting = Setting(rounds=1, clients=4, per_round=2, seeds=1, epochs=1)
+    known, told = tmp_path / "runs.json", []
+    first = compare(["fedavg"], setting, told.append, known=known)
+    stored = json.loads(known.read_text())
+    stored["runs"]["fedavg"][0]["final"] = 0.125
+    known.write_text(json.dumps(stored))
+    again = compare(["fedavg"], setting, told.append, known=known)
+    assert again["methods"]["fedavg"]["final"]["mean"] == 0.125
+    assert again["methods"]["fedavg"]["runs"][0]["curve"] == first["methods"]["fedavg"]["runs"][0]["curve"]
+    with pytest.raises(ConfigError, match="another setting"):
+        compare(["fedavg"], replace(setting, rounds=2), told.append, known=known)
 
 
 @pytest.mark.slow
