@@ -15,6 +15,7 @@ from torch import Tensor
 from vertical.attention import attend
 from vertical.config import FedCVTConfig
 from vertical.encoders import Representation
+from vertical.pool_attention import Pool, attend_pool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -48,6 +49,14 @@ class Memory:
             passive_position=nowhere,
         )
 
+    def active_pool(self) -> Pool:
+        """The active party's common representations."""
+        return Pool(self.active_common)
+
+    def passive_pool(self) -> Pool:
+        """The passive party's common representations."""
+        return Pool(self.passive_common)
+
     def passive_aligned(self) -> Representation:
         """The passive party's views of the N aligned rows, all of which must stand in its pool."""
         return Representation(self.passive_unique, self.passive_common[self.passive_position])
@@ -66,8 +75,8 @@ def fill_passive(
     unique = attend(
         active.unique, memory.active_unique, memory.passive_unique, temperature=temperature, own=rows
     )
-    pool = memory.passive_common
-    return Representation(unique, attend(active.common, pool, pool, temperature=temperature, own=own_common))
+    pool = memory.passive_pool()
+    return Representation(unique, attend_pool(active.common, pool, temperature=temperature, own=own_common))
 
 
 def fill_active(
@@ -78,26 +87,53 @@ def fill_active(
     unique = attend(
         passive.unique, memory.passive_unique, memory.active_unique, temperature=temperature, own=rows
     )
-    pool = memory.active_common
-    return Representation(unique, attend(passive.common, pool, pool, temperature=temperature, own=own_common))
+    pool = memory.active_pool()
+    return Representation(unique, attend_pool(passive.common, pool, temperature=temperature, own=own_common))
 
 
-def with_live_rows(memory: Memory, active: Representation, passive: Representation, rows: Tensor) -> Memory:
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class LiveMemory(Memory):
+    """A memory in which a step's aligned rows stand in place of their remembered copies.
+
+    The unique representations have the live rows' history; the common ones have only their values, the history is in
+    the pools.
+    """
+
+    active_live: Pool
+    passive_live: Pool
+
+    def active_pool(self) -> Pool:
+        """The active party's common representations, the live rows with their history."""
+        return self.active_live
+
+    def passive_pool(self) -> Pool:
+        """The passive party's common representations, the live rows with their history."""
+        return self.passive_live
+
+
+def with_live_rows(
+    memory: Memory, active: Representation, passive: Representation, rows: Tensor
+) -> LiveMemory:
     """The memory with the step's n aligned rows in place of their remembered copies, gradient included.
 
     `rows` int64 (n,) are their aligned positions. So a fill learns through the keys and values that are at
     hand anyway, and only absent rows are stale.
     """
-    return Memory(
+    active_live = _replace(memory.active_common, memory.active_position[rows], active.common)
+    passive_live = _replace(memory.passive_common, memory.passive_position[rows], passive.common)
+    return LiveMemory(
         active_unique=memory.active_unique.index_copy(0, rows, active.unique),
         passive_unique=memory.passive_unique.index_copy(0, rows, passive.unique),
-        active_common=_replace(memory.active_common, memory.active_position[rows], active.common),
-        passive_common=_replace(memory.passive_common, memory.passive_position[rows], passive.common),
+        active_common=active_live.rows,
+        passive_common=passive_live.rows,
         active_position=memory.active_position,
         passive_position=memory.passive_position,
+        active_live=active_live,
+        passive_live=passive_live,
     )
 
 
-def _replace(pool: Tensor, positions: Tensor, live: Tensor) -> Tensor:
+def _replace(pool: Tensor, positions: Tensor, live: Tensor) -> Pool:
     inside = positions >= 0
-    return pool.index_copy(0, positions[inside], live[inside])
+    at, live = positions[inside], live[inside]
+    return Pool(pool.index_copy(0, at, live.detach()), live, at)
