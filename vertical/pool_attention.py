@@ -72,5 +72,5 @@ class _Live(torch.autograd.Function):
         common = (gradient * mean).sum(dim=1, keepdim=True)
         slope = (gradient @ rows.T).sub_(common).mul_(weights)  # (m, n): gradient in the products
         slope /= ctx.divisor  # type: ignore[attr-defined]
-        to_live = slope[:, at].T @ query + weights[:, at].T @ gradient
+        to_live = slope.index_select(1, at).T @ query + weights.index_select(1, at).T @ gradient
         return slope @ rows, None, to_live, None, None, None
