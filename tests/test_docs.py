@@ -47,7 +47,7 @@ def test_every_line_of_the_page_is_explained(page: str) -> None:
         assert f"| `{kind}` | {EVENTS[kind]} |" in page
     for kind in {line.split()[4] for line in found.messages}:
         assert f"| `{kind}` | {MESSAGES[kind]} |" in page
-    assert len(found.messages) == 31
+    assert len(found.messages) == 32
 
 
 def test_the_page_has_the_prose_of_the_template(page: str) -> None:
