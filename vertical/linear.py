@@ -72,23 +72,6 @@ class ChosenModel:
     held_out: Floats
 
 
-def fit(
-    features: Floats,
-    labels: Integers,
-    classes: int,
-    *,
-    strength: float,
-    class_weights: Floats | None = None,
-    offsets: Floats | None = None,
-) -> LinearModel:
-    """The model fitted on features (n, f) and class codes (n,); rows with code -1 don't count.
-
-    class_weights (k,): v_i by class, 1 by default. offsets (n, k): o_i.
-    """
-    problem = _Problem.of(features, labels, classes, class_weights, offsets)
-    return problem.model(problem.minimise(problem.known, strength, problem.start()))
-
-
 def choose(
     features: Floats,
     labels: Integers,
@@ -101,8 +84,9 @@ def choose(
 ) -> ChosenModel:
     """The model at the strength with the least held-out loss (the smallest C of equal ones), fitted on all rows.
 
-    folds (n,): each row is predicted by the fit without the rows of its fold. `strengths` rise. The rest as for
-    `fit`. The centre is that of all rows given: it knows no label.
+    Features (n, f) and class codes (n,); rows with code -1 don't count. folds (n,): each row is predicted by the fit
+    without the rows of its fold. `strengths` rise. class_weights (k,): v_i by class, 1 by default. offsets (n, k): o_i.
+    The centre is that of all rows given: it knows no label.
     """
     problem = _Problem.of(features, labels, classes, class_weights, offsets)
     names = np.unique(folds)

@@ -20,8 +20,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from vertical.calibration import fit_temperature, log_probabilities
-from vertical.linear import Floats, Integers, mean_loss
-from vertical.metrics import evaluate
+from vertical.linear import Floats, Integers
 
 PRIOR_ROWS = 3.0
 """How many rows the prior of the weights is worth.
@@ -72,17 +71,6 @@ class Mixture:
             temperatures=state[f"{prefix}.temperatures"].astype(np.float64),
             weights=state[f"{prefix}.weights"].astype(np.float64),
         )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExpertScore:
-    """What the held-out rows say of one expert, calibrated: cross-entropy and metrics, None where there is none."""
-
-    weight: float
-    temperature: float
-    loss: float | None
-    auc: float | None
-    accuracy: float | None
 
 
 def fixed_mixture(prior: Mapping[str, float]) -> Mixture:
@@ -150,21 +138,3 @@ def plausibility(chances: Floats) -> Floats:
             error > 0.0, 2.0 * ndtr(-gaps.mean(axis=0) / error), gaps.mean(axis=0) <= 0.0
         )
     return result
-
-
-def score_experts(
-    mixture: Mixture, held_out: Mapping[str, Floats], labels: Integers
-) -> dict[str, ExpertScore]:
-    """What the held-out logits (n, k) say of each expert, by name."""
-    scores = {}
-    for name, temperature, weight in zip(mixture.names, mixture.temperatures, mixture.weights, strict=True):
-        calibrated = log_probabilities(held_out[name], temperature)
-        metrics, loss = evaluate(calibrated, labels), mean_loss(calibrated, labels)
-        scores[name] = ExpertScore(
-            weight=float(weight),
-            temperature=float(temperature),
-            loss=None if np.isnan(loss) else loss,
-            auc=metrics.auc,
-            accuracy=metrics.accuracy,
-        )
-    return scores

@@ -11,7 +11,7 @@ from scipy.optimize import approx_fprime
 from scipy.special import softmax
 from sklearn.linear_model import LogisticRegression
 
-from vertical.linear import LinearModel, choose, fit, mean_loss
+from vertical.linear import LinearModel, choose, mean_loss
 
 Floats = NDArray[np.float64]
 
@@ -22,6 +22,21 @@ def rows(n: int, f: int, k: int, seed: int) -> tuple[Floats, NDArray[np.int64]]:
     x = rng.normal(size=(n, f)) * np.linspace(0.5, 2.0, f) + 3.0
     scores = (x - 3.0) @ rng.normal(size=(f, k)) + rng.gumbel(size=(n, k))
     return x, scores.argmax(axis=1)
+
+
+def fit(
+    x: Floats,
+    y: NDArray[np.int64],
+    k: int,
+    strength: float,
+    class_weights: Floats | None = None,
+    offsets: Floats | None = None,
+) -> LinearModel:
+    """The model at one strength."""
+    one_fold = np.zeros(len(y), np.int64)
+    return choose(
+        x, y, k, one_fold, strengths=(strength,), class_weights=class_weights, offsets=offsets
+    ).model
 
 
 def oracle(

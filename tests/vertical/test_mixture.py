@@ -16,7 +16,6 @@ from vertical.mixture import (
     fixed_mixture,
     plausibility,
     pool_weights,
-    score_experts,
 )
 
 
@@ -85,11 +84,6 @@ def test_many_rows_give_the_weight_to_the_better_expert_and_few_rows_hardly_any(
     few = fit_mixture({name: logits[:3] for name, logits in held_out.items()}, labels[:3], prior)
     assert many.weights[0] > 0.9
     assert 0.3 < few.weights[0] < 0.9
-    scores = score_experts(many, held_out, labels)
-    assert scores["good"].loss is not None
-    assert scores["bad"].loss is not None
-    assert scores["good"].loss < scores["bad"].loss
-    assert scores["good"].weight == many.weights[0]
 
 
 def test_an_expert_that_breaks_down_gets_no_say() -> None:
@@ -98,9 +92,6 @@ def test_an_expert_that_breaks_down_gets_no_say() -> None:
     mixture = fit_mixture(held_out, labels, dict.fromkeys(held_out, 0.5))
     assert mixture.weights[0] > 0.9
     assert np.isfinite(mixture.log_probabilities(held_out)).all()
-    assert (
-        score_experts(mixture, held_out, labels)["broken"].accuracy == 0.5
-    )  # equal probabilities: the first class
 
 
 def test_the_pool_is_the_weighted_mean_of_calibrated_probabilities() -> None:
