@@ -137,7 +137,7 @@ def await_approvals(
         waiting = " and ".join(status.party for status in standing if status.state == PENDING)
         if now() >= until:
             raise NotApprovedError(
-                f"{waiting} hasn't approved request {digest} yet",
+                f"request {digest} waits for the approval of {waiting}",
                 remedy=f"later: fedaccord request start {digest} --watch, then fedaccord request result {digest}",
             )
         if waiting != told:

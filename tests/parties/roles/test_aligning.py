@@ -103,7 +103,7 @@ def test_it_waits_for_both_approvals_and_asks_more_and_more_seldom() -> None:
 
 def test_it_ends_with_what_to_do_when_the_time_is_over() -> None:
     both = sites(bank={"status": state("APPROVED")}, shop={"status": PENDING})
-    with pytest.raises(NotApprovedError, match="shop hasn't approved request") as caught:
+    with pytest.raises(NotApprovedError, match="waits for the approval of shop") as caught:
         Watched().wait(both, 100.0)
     assert "fedaccord request start" in caught.value.remedy
 
