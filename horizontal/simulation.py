@@ -13,7 +13,7 @@ with clients times models.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias, cast
 
@@ -21,7 +21,7 @@ import numpy as np
 from torch import nn
 
 from horizontal import flash, rounds
-from horizontal.average import Arrays
+from horizontal.average import Arrays, unnamed
 from horizontal.client import silent
 from horizontal.client_data import ClientData
 from horizontal.computing import Computing
@@ -115,60 +115,56 @@ def simulate(
         raise ConfigError(f"a client can't be called {AGGREGATOR}")
     if together and (reason := why_apart(model, config, research.optimizer)):
         raise ConfigError(f"these clients can't be trained together: {reason}")
-    result, scratch = (
-        copy.deepcopy(model),
-        copy.deepcopy(model),
-    )  # one scratch for all: each sets all of it first
-    states = _unpack(resume) if resume is not None else {}
-    programs: dict[str, Program[object]] = {
-        AGGREGATOR: aggregator_program(
-            model,
-            tuple(clients),
-            config,
-            seed,
-            injected(seed, AGGREGATOR),
-            validate=None if validate is None else _judge(result, validate),
-            context=research.context,
-            reward=research.reward,
-            observe=observe,
-            resume=states.get(AGGREGATOR),
-        )
-    }
-    for name, data in clients.items():
-        work = _work(scratch, name, data, config, seed, research)
-        programs[name] = client_program(work, resume=states.get(name))
+    states = {} if resume is None else _unpack(resume, clients)
+    result = copy.deepcopy(model)
+    judge = None if validate is None else _judge(result, validate)
+    aggregator = aggregator_program(
+        model,
+        tuple(clients),
+        config,
+        seed,
+        injected(seed, AGGREGATOR),
+        validate=judge,
+        context=research.context,
+        reward=research.reward,
+        observe=observe,
+        resume=states.get(AGGREGATOR),
+    )
+    programs = {AGGREGATOR: aggregator, **_clients(model, clients, config, seed, research, states)}
     traffic, computing = Traffic(), Computing(config, together=together)
+    keep = _Keeper(states, save).keep
     try:
-        outcomes = program.simulate(
-            programs, observe=traffic.add, compute_all=computing, keep=_Keeper(states, save).keep
-        )
+        outcomes = program.simulate(programs, observe=traffic.add, compute_all=computing, keep=keep)
     except RoundError as error:
-        if computing.problems:
-            raise error from computing.problems[-1]
-        raise
+        raise error from (computing.problems[-1] if computing.problems else error.__cause__)
     final = cast(Outcome, outcomes[AGGREGATOR])
-    set_model(result, {name.removeprefix("model."): a for name, a in final.artifacts.items()}, AGGREGATOR)
+    set_model(result, unnamed("model", final.artifacts), AGGREGATOR)
     reports = {name: cast(Outcome, outcomes[name]).report for name in clients}
     return Simulation(model=result.eval(), report=final.report, clients=reports, traffic=traffic)
 
 
-def _work(
-    scratch: nn.Module,
-    name: str,
-    data: ClientData | Examples,
+def _clients(
+    model: nn.Module,
+    clients: Mapping[str, ClientData | Examples],
     config: HorizontalConfig,
     seed: int,
     research: Research,
-) -> ClientWork:
-    return ClientWork(
-        scratch,
-        ClientData(training=data) if isinstance(data, Examples) else data,
-        config,
-        injected(seed, name),
-        objective=research.objective,
-        optimizer=research.optimizer,
-        effort=research.efforts.get(name),
-    )
+    states: Mapping[str, Arrays],
+) -> dict[str, Program[object]]:
+    """The clients' programs, with one model for all: each sets all of its weights first."""
+    scratch, programs = copy.deepcopy(model), dict[str, Program[object]]()
+    for name, data in clients.items():
+        work = ClientWork(
+            scratch,
+            ClientData(training=data) if isinstance(data, Examples) else data,
+            config,
+            injected(seed, name),
+            objective=research.objective,
+            optimizer=research.optimizer,
+            effort=research.efforts.get(name),
+        )
+        programs[name] = client_program(work, resume=states.get(name))
+    return programs
 
 
 def _judge(model: nn.Module, validate: Callable[[nn.Module], rounds.Metrics]) -> rounds.Validate:
@@ -196,5 +192,10 @@ class _Keeper:
             self._save(checkpoint.step, pack_arrays(packed))
 
 
-def _unpack(saved: bytes) -> dict[str, Arrays]:
-    return {role: unpack_arrays(packed.tobytes()) for role, packed in unpack_arrays(saved).items()}
+def _unpack(saved: bytes, clients: Container[str]) -> dict[str, Arrays]:
+    """The states by role. WireError for other bytes, ConfigError for those of a run with other clients."""
+    packed = unpack_arrays(saved)
+    states: dict[str, Arrays] = {role: unpack_arrays(state.tobytes()) for role, state in packed.items()}
+    if strangers := [role for role in states if role != AGGREGATOR and role not in clients]:
+        raise ConfigError(f"the saved state is of a run with other clients, such as {strangers[0]}")
+    return states

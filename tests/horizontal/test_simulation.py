@@ -25,7 +25,7 @@ from horizontal.weights import model_arrays
 from horizontal.work import ClientWork
 from protocols import program
 from protocols.disclosure import releasable
-from protocols.errors import ConfigError
+from protocols.errors import ConfigError, WireError
 from protocols.program import Outcome
 from protocols.seeds import injected
 from protocols.wire import decode, encode
@@ -255,6 +255,16 @@ def test_a_resumed_simulation_goes_on_to_the_same_end(name: str) -> None:
     assert list(kept) == [2, 4, 5]
     same(simulate(hidden(), clients, config, resume=kept[2], **more), unbroken)
     same(simulate(hidden(), clients, config, resume=kept[4], **more), unbroken)
+
+
+def test_a_state_that_is_none_or_of_other_clients_is_refused() -> None:
+    kept: dict[int, bytes] = {}
+    simulate(linear(), CLIENTS, HorizontalConfig(rounds=1), save=kept.__setitem__)
+    others = {f"site-{number}": data for number, data in enumerate(CLIENTS.values())}
+    with pytest.raises(ConfigError, match="a run with other clients, such as client-1"):
+        simulate(linear(), others, HorizontalConfig(rounds=2), resume=kept[1])
+    with pytest.raises(WireError):
+        simulate(linear(), CLIENTS, HorizontalConfig(rounds=2), resume=kept[1][:-1])
 
 
 def test_integer_buffers_are_averaged_and_stay_integers() -> None:
