@@ -56,13 +56,8 @@ def _situation(pool: Pool, classes: Sequence[str]) -> dict[str, Json]:
     mixture, labels = pool.mixture, pool.labels
     people = _people(labels, classes)
     if not pool.logits or not people["people"]:
-        weights = dict(zip(mixture.names, mixture.weights.tolist(), strict=True))
-        why = "nobody was held out: weights as stated in advance"
-        return {
-            **people,
-            "why": why,
-            "experts": {name: {"weight": weight} for name, weight in weights.items()},
-        }
+        weights = mixture.by_name()
+        return {"why": "nobody was held out: weights as stated in advance", "settings": {"weights": weights}}
     experts = {name: _expert(pool, name) for name in mixture.names}
     losses = [mean_loss(_calibrated(pool, name), labels) for name in mixture.names]
     best = mixture.names[int(np.argmin(losses))]

@@ -47,7 +47,10 @@ class MethodScore:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """All that the page shows. `overlap` maps a group of people to its number of rows."""
+    """All that the page shows.
+
+    `overlap` maps a group of people to its number of rows; `experts` has situation, best expert and weights.
+    """
 
     title: str
     digest: str
@@ -55,6 +58,7 @@ class Report:
     seconds: float
     scores: tuple[MethodScore, ...]
     situations: tuple[tuple[str, float, float], ...]
+    experts: tuple[tuple[str, str, str], ...]
     loss: tuple[tuple[int, float], ...]
     overlap: Mapping[str, int | str]
     pseudo_labels: Mapping[str, float | int | str | None]

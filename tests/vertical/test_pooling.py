@@ -105,7 +105,7 @@ def test_a_prediction_is_the_weighted_mean_of_its_experts(searched):
 
 def test_without_folds_the_joint_head_speaks_alone():
     left, right = run(*two_parties(), replace(SMALL, linear_views=4))
-    assert left.report["experts"]["both"]["experts"] == {"joint": {"weight": 1.0}}
+    assert left.report["experts"]["both"]["settings"] == {"weights": {"joint": 1.0}}
     assert left.report["methods"]["fedcvt"] == left.report["methods"]["joint"]
     assert "search" not in left.report
     assert "aligned_only" in left.report["methods"]
@@ -115,13 +115,10 @@ def test_without_folds_the_joint_head_speaks_alone():
 def test_with_a_single_aligned_person_the_stated_weights_are_equal():
     left, _ = run(*two_parties(aligned=1), SEARCH)
     found = left.report["experts"]["both"]
-    assert {name: entry["weight"] for name, entry in found["experts"].items()} == {
-        "joint": 0.25,
-        "aligned_only": 0.25,
-        "stack": 0.25,
-        "active_alone": 0.25,
-    }
+    names = ("joint", "aligned_only", "stack", "active_alone")
+    assert found["settings"] == {"weights": dict.fromkeys(names, 0.25)}
     assert found["why"] == "nobody was held out: weights as stated in advance"
+    assert releasable(left.report, 10)["experts"]["both"] == found  # they follow from the request
 
 
 def test_without_components_only_the_experts_that_need_none_are_weighed():

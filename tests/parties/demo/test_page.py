@@ -19,6 +19,7 @@ def _report(**changes: object) -> Report:
             MethodScore(method="aligned_only", auc=(0.868, 0.87), accuracy=(0.83, 0.83)),
         ),
         "situations": (("both views", 0.88, 0.84), ("only the bank's view", 0.81, 0.79)),
+        "experts": (("both views", "stack", "joint 0.40, stack 0.60"),),
         "loss": ((20, 1.9), (40, 1.2)),
         "overlap": {"aligned, train": 200, "bank only": 11296, "people left out": "<10"},
         "pseudo_labels": {"accepted": 40, "candidates": 100, "accuracy": 0.913},
@@ -50,7 +51,17 @@ def test_the_page_holds_four_plots_and_every_number_as_text() -> None:
     outline.feed(render(_report()))
     text = " ".join(outline.text)
     assert outline.tags.count("svg") == 4
-    for expected in ("0.890", "0.869", "0.913", "123,456", "11,296", "<10", "ok", "ab" * 32):
+    for expected in (
+        "0.890",
+        "0.869",
+        "0.913",
+        "123,456",
+        "11,296",
+        "<10",
+        "ok",
+        "joint 0.40, stack 0.60",
+        "ab" * 32,
+    ):
         assert expected in text
 
 
