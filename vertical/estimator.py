@@ -30,14 +30,12 @@ from protocols.errors import BlockError, ConfigError
 from protocols.program import Json, Observe
 from protocols.seeds import injected
 from vertical.config import FedCVTConfig
-from vertical.conversion import Kinds, TableLike, columns_of, is_missing, kinds_of, to_codes, to_table
+from vertical.conversion import Kinds, TableLike, columns_of, kinds_of, to_codes, to_table
 from vertical.model import ActivePart, PassivePart, Prediction
 from vertical.one_process import ACTIVE, PASSIVE, train
-from vertical.table import PartyData, Rows, Split, Table
+from vertical.row_keys import Aligned, keys_of_rows, splits_of_rows
+from vertical.table import PartyData, Table
 from vertical.training import silent
-
-Aligned = tuple[ArrayLike, ArrayLike]
-"""Row numbers in the active and in the passive table of the common people, in the same order."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -82,15 +80,15 @@ class FedCVT:
         Raises ConfigError or BlockError for what can't be meant, OverlapError when too few people are common.
         """
         tables = {ACTIVE: columns_of(active), PASSIVE: columns_of(passive)}
-        keys = _keys(tables, on, aligned)
+        keys = keys_of_rows(tables, on, aligned)
         codes, classes = to_codes(labels, missing_label)
         _check_labels(codes, classes, len(keys[ACTIVE]))
-        held_out = _held_out(keys, test)
+        splits = splits_of_rows(keys, test)
         data = {
             role: PartyData(
                 keys=keys[role],
                 table=to_table({name: column for name, column in table.items() if name != on}),
-                split=held_out[role],
+                split=splits[role],
                 labels=codes if role == ACTIVE else None,
                 classes=tuple(map(str, classes)) if role == ACTIVE else (),
             )
@@ -160,81 +158,6 @@ def _table(given: TableLike, kinds: Kinds) -> Table:
     if missing:
         raise BlockError(f"columns missing: {', '.join(missing)}")
     return to_table({name: columns[name] for name in kinds}, kinds)
-
-
-def _keys(
-    tables: Mapping[str, Mapping[str, object]], on: str, aligned: Aligned | None
-) -> dict[str, tuple[bytes, ...]]:
-    """Made-up keys of both tables' rows, equal for the same person and no others."""
-    if bool(on) == (aligned is not None):
-        raise ConfigError(
-            "who is in both tables: either `on` or `aligned` must say so",
-            remedy="on='column', or aligned=(rows of active, rows of passive)",
-        )
-    if aligned is not None:
-        return _keys_by_rows(tables, aligned)
-    known: dict[object, int] = {}
-    return {role: _keys_by_column(table, on, role, known) for role, table in tables.items()}
-
-
-def _keys_by_rows(
-    tables: Mapping[str, Mapping[str, object]], aligned: Aligned
-) -> dict[str, tuple[bytes, ...]]:
-    keys = {}
-    rows = {role: np.asarray(given, np.int64) for role, given in zip(tables, aligned, strict=True)}
-    if len(rows[ACTIVE]) != len(rows[PASSIVE]):
-        raise ConfigError(
-            f"aligned: {len(rows[ACTIVE])} rows of one table, {len(rows[PASSIVE])} of the other"
-        )
-    for role, table in tables.items():
-        count = _rows(table)
-        found = np.unique(rows[role])
-        if len(found) != len(rows[role]) or (len(found) and not 0 <= found[0] <= found[-1] < count):
-            raise ConfigError(f"aligned: rows of the {role} table must be different and in 0..{count - 1}")
-        names = [f"{role} {row}".encode() for row in range(count)]
-        for person, row in enumerate(rows[role].tolist()):
-            names[row] = b"common %d" % person
-        keys[role] = tuple(names)
-    return keys
-
-
-def _keys_by_column(
-    table: Mapping[str, object], on: str, role: str, known: dict[object, int]
-) -> tuple[bytes, ...]:
-    """Keys by the values in a column; a row without one is nobody of the other table."""
-    if on not in table:
-        raise BlockError(f"the {role} table has no column {on!r}")
-    return tuple(
-        f"{role} {row}".encode() if is_missing(value) else b"person %d" % known.setdefault(value, len(known))
-        for row, value in enumerate(np.asarray(table[on]).tolist())
-    )
-
-
-def _rows(table: Mapping[str, object]) -> int:
-    return len(np.asarray(next(iter(table.values())))) if table else 0
-
-
-def _held_out(keys: Mapping[str, tuple[bytes, ...]], test: ArrayLike) -> dict[str, NDArray[np.uint8]]:
-    """Split codes of both tables' rows: test people are so in both."""
-    rows = _row_numbers(test, len(keys[ACTIVE]))
-    people = {keys[ACTIVE][row] for row in rows.tolist()}
-    return {
-        role: np.array([Split.TEST if key in people else Split.TRAIN for key in names], np.uint8)
-        for role, names in keys.items()
-    }
-
-
-def _row_numbers(given: ArrayLike, rows: int) -> Rows:
-    """Row numbers, from row numbers or from truth values (rows,)."""
-    array = np.asarray(given)
-    if array.dtype == np.bool_:
-        if array.shape != (rows,):
-            raise ConfigError(f"test: expected {rows} truth values, came shape {array.shape}")
-        return np.flatnonzero(array).astype(np.int64)
-    numbers = array.astype(np.int64)
-    if len(numbers) and not 0 <= numbers.min() <= numbers.max() < rows:
-        raise ConfigError(f"test: rows must be in 0..{rows - 1}")
-    return numbers
 
 
 def _check_labels(codes: NDArray[np.int64], classes: Sequence[object], rows: int) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from parties.control.alignments import Alignments, Planned, planned_alignments, use
 from parties.control.endings import PEER_REVOKED, WITHDRAWN_FILE, delete_passing, mark_withdrawn, run_end
 from parties.control.models import Models, ModelWanted, StoredModel
+from parties.control.run_specs import RunSpecs
 from parties.control.runs import ENDED, Ledger, Reservation, RunState
 from parties.control.validate import CurrentBlock, Grounds, check_start
 from parties.control.workers import (
@@ -26,10 +27,8 @@ from parties.home.journal import Actor, Journal
 from parties.home.people import read_people
 from parties.home.policy import read_policy
 from parties.home.state import State
-from parties.running.runspec import RunSpec, read_snapshot
-from protocols import seeds
+from parties.running.runspec import read_snapshot
 from protocols.approval import PartyApproval, parse_approvals
-from protocols.approval import to_text as approvals_text
 from protocols.audit import AuditEvent
 from protocols.errors import AuditError, FedaccordError, RequestError, StateError, to_wire
 from protocols.records import parse_utc
@@ -77,6 +76,7 @@ class Runner:
         self._documents = Documents(state.folder)
         self._alignments = Alignments(state.ledger_path)
         self._models = Models(state, ledger, model_wanted)
+        self._specs = RunSpecs(state, bind=bind, injected_seed=injected_seed)
         self._workers = Workers(self._finished, command)
         self.stopping = threading.Event()
         self._starting = threading.Lock()
@@ -151,8 +151,9 @@ class Runner:
             )
             for alignment in self._alignments.standing(digest, run, planned):
                 self._journal.ok(AuditEvent.PSI_STARTED, actor, target, run=run, **alignment.detail())
-            spec = self._spec(digest, run, approvals, role, model)
-            prepare_folder(folder, spec, resumed=reservation.resumed)
+            prepare_folder(
+                folder, self._specs.made(digest, run, approvals, role, model), resumed=reservation.resumed
+            )
             if self._injected_seed is not None:
                 self._journal.ok(AuditEvent.PRIVATE_SEED_INJECTED, self._journal.itself, target, run=run)
             self._workers.spawn(digest, run, folder)
@@ -161,33 +162,6 @@ class Runner:
             self._ledger.finish(digest, run, end, to_wire(error), self._now(), committed=False)
             self._journal.failed(EVENTS[end], self._journal.itself, target, run=run, reason=to_wire(error))
             raise StateError(f"the worker of run {run} could not be started: {error}") from error
-
-    def _spec(
-        self,
-        digest: str,
-        run: int,
-        approvals: tuple[PartyApproval, ...],
-        role: str,
-        model: StoredModel | None,
-    ) -> RunSpec:
-        seed = "" if self._injected_seed is None else seeds.injected(self._injected_seed, role).hex()
-        return RunSpec(
-            digest=digest,
-            run=run,
-            request=self._documents.signed_text(digest),
-            approvals=approvals_text(approvals),
-            role=role,
-            state=str(self._state.folder),
-            store=str(self._state.blocks),
-            audit=str(self._state.audit_path),
-            link_key=str(self._state.folder / "keys" / "link.pem"),
-            link_certificate=str(self._state.folder / "keys" / "link.crt"),
-            organisation=self._state.organisation,
-            bind=self._bind,
-            seed=seed,
-            cores=self._state.cores,
-            model="" if model is None else str(model.path),
-        )
 
     def commit(self, digest: str, run: int) -> None:
         """The worker is about to send its first message: from now on the run counts, whatever happens."""
