@@ -164,6 +164,8 @@ def finish(waiting: Sequence[Unit], jobs: int) -> Iterator[tuple[Unit, Scores, s
 def run(given: argparse.Namespace, tell: Callable[[str], None], clock: Callable[[], float]) -> None:
     """All parts, in two rounds: the ablations follow from what the runs chose."""
     file = ResultsFile(given.json)
+    for path in given.adopt:
+        file.adopt(ResultsFile(path))
     for data in given.data:
         file.metrics[data] = load(data).metric
     for _ in range(2):
@@ -192,6 +194,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     )
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--json", type=Path, required=True)
+    parser.add_argument(
+        "--adopt",
+        type=Path,
+        nargs="+",
+        default=[],
+        metavar="FILE",
+        help="take finished parts from other such files",
+    )
     parser.add_argument("--jobs", type=int, default=1, help="processes; each uses one thread")
     parser.add_argument("--parts", choices=PARTS, nargs="+", default=list(PARTS))
     parser.add_argument(

@@ -61,11 +61,32 @@ class ResultsFile:
 
     def put(self, data: str, n: int, seed: int, part: str, found: Scores, note: str = "") -> None:
         """Adds a finished part and writes the file."""
+        self._add(data, n, seed, part, found, note)
+        self.write()
+
+    def _add(self, data: str, n: int, seed: int, part: str, found: Scores, note: str) -> None:
         seeds = self.scores.setdefault(data, {}).setdefault(str(n), {})
         seeds.setdefault(str(seed), {})[part] = found
         if note:
             notes = self.notes.setdefault(data, {}).setdefault(str(n), {})
             notes.setdefault(str(seed), {})[part] = note
+
+    def adopt(self, other: ResultsFile) -> None:
+        """Takes the finished parts of another file, run elsewhere, that this one lacks."""
+        self.metrics = {**other.metrics, **self.metrics}
+        for data, cells in other.scores.items():
+            for n, seeds in cells.items():
+                for seed, parts in seeds.items():
+                    for part, found in parts.items():
+                        if not self.has(data, int(n), int(seed), part):
+                            self._add(
+                                data,
+                                int(n),
+                                int(seed),
+                                part,
+                                found,
+                                other.note(data, int(n), int(seed), part),
+                            )
         self.write()
 
     def write(self) -> None:

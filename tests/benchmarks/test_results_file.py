@@ -86,3 +86,16 @@ def test_finished_parts_are_there_after_a_restart(tmp_path):
     assert not again.has("breast", 100, 0, "fedcvt")
     assert again.note("breast", 30, 0, "fedcvt") == "wide"
     assert json.loads(path.read_text())["results"]["breast"]["30"]["fedcvt"]["mean"] == 0.88
+
+
+def test_parts_that_ran_elsewhere_are_taken_over_and_replace_none(tmp_path):
+    here, there = ResultsFile(tmp_path / "here.json"), ResultsFile(tmp_path / "there.json")
+    for file, value in ((here, 0.9), (there, 0.7)):
+        file.metrics["breast"] = "auc"
+        file.put("breast", 30, 0, "fedcvt", {**SCORES["digits"]["50"]["0"]["fedcvt"], "both": value}, "wide")
+    there.put("breast", 30, 1, "fedcvt", SCORES["digits"]["50"]["1"]["fedcvt"], "linear")
+    here.adopt(there)
+    again = ResultsFile(tmp_path / "here.json")
+    assert again.scores["breast"]["30"]["0"]["fedcvt"]["both"] == 0.9
+    assert again.scores["breast"]["30"]["1"]["fedcvt"]["both"] == 0.90
+    assert again.note("breast", 30, 1, "fedcvt") == "linear"
