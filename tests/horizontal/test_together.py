@@ -70,6 +70,16 @@ def test_images() -> None:
     torch.testing.assert_close(flat(joined.model), flat(apart.model), rtol=0, atol=1e-5)
 
 
+@pytest.mark.parametrize("layer", [nn.Flatten(), nn.Unflatten(1, (2, 2))])
+def test_models_that_reshape_their_rows(layer: nn.Module) -> None:
+    flatten = nn.Flatten() if isinstance(layer, nn.Unflatten) else nn.Identity()
+    torch.manual_seed(2)
+    model = nn.Sequential(layer, flatten, nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 2))
+    config = HorizontalConfig(rounds=1, batch=8)
+    apart, joined = (simulate(model, CLIENTS, config, together=together) for together in (False, True))
+    torch.testing.assert_close(flat(joined.model), flat(apart.model), rtol=0, atol=1e-5)
+
+
 def test_more_clients_than_train_at_once() -> None:
     clients = {f"client-{i}": drawn(2 + i % 3, i) for i in range(AT_ONCE + 5)}
     config = HorizontalConfig(rounds=1, batch=2)
