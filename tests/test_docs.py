@@ -86,7 +86,7 @@ def test_the_links_of_the_page_lead_to_files(page: str) -> None:
     [
         ("## 7. The run", "## 7. A run", "title"),
         (" approved  ", " denied  ", "The bank's log: entry"),
-        ("aligned 60 x 8, alone", "aligned 61 x 8, alone", "message 8"),
+        ("aligned 60 x 8, alone", "aligned 61 x 8, alone", "message 9"),
     ],
 )
 def test_a_changed_structure_is_told(page: str, old: str, new: str, said: str) -> None:
