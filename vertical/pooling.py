@@ -29,13 +29,14 @@ OWN_FOLDS = 5
 class Pool:
     """One situation's mixture, with the held-out logits (n, k) by expert and labels (n,), -1 where unknown, behind it.
 
-    Without held-out people both have no rows, and the weights are those stated in advance: equal ones, or with `folds`
-    off that of the joint head alone.
+    The first `aligned` rows are aligned people, the others active-only ones. Without held-out people there are no rows,
+    and the weights are those stated in advance: equal ones, or with `folds` off that of the joint head alone.
     """
 
     mixture: Mixture
     logits: Mapping[str, Floats]
     labels: Integers
+    aligned: int = 0
 
 
 def fit_linear(search: Search, components: NDArray[np.float32]) -> tuple[LinearExperts, HeldOut]:
@@ -76,7 +77,12 @@ def _pool(search: Search, choice: Choice, situation: Situation, linear: Mapping[
     heads = {name: found.logits(situation, head) for name, head in HEAD_EXPERTS[situation].items()}
     said = np.isfinite(heads["joint"]).all(axis=1)  # a rest that doesn't divide into folds was never held out
     logits = {name: values[said] for name, values in (heads | {name: linear[name] for name in names}).items()}
-    return Pool(mixture=fit_mixture(logits, truth[said], prior), logits=logits, labels=truth[said])
+    return Pool(
+        mixture=fit_mixture(logits, truth[said], prior),
+        logits=logits,
+        labels=truth[said],
+        aligned=int(np.count_nonzero(said[: len(search.features.aligned)])),
+    )
 
 
 def _numbers(folds: tuple[Fold, ...], rows: int) -> Integers:

@@ -107,12 +107,12 @@ class Search:
         truth: NDArray[np.int64] = labels.numpy()
         return truth
 
-    def held_out_truth(self) -> NDArray[np.int64]:
-        """The labels of all that some fold held out, aligned or not."""
-        found = next(iter(self.found.values()))
+    def held_out_truth(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The labels of the aligned and of the active-only people that some fold held out."""
+        found, n = next(iter(self.found.values())), len(self.features.aligned)
         said = np.isfinite(found.logits(Situation.ACTIVE_ONLY, "joint")).all(axis=1)
-        truth: NDArray[np.int64] = self.truth(Situation.ACTIVE_ONLY)[said]
-        return truth
+        truth = self.truth(Situation.ACTIVE_ONLY)
+        return truth[:n][said[:n]], truth[n:][said[n:]]
 
     def pack(self) -> State:
         """What has been found, for a checkpoint."""

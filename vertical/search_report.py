@@ -1,12 +1,15 @@
 """What a run reports of its search and of its experts: held-out scores, weights, which is best and why.
 
 All numbers stand on labelled training people that were held out, with their number beside them, as the disclosure rules
-read it; whole numbers that the request says already stand under `settings`.
+read it; whole numbers that the request says already stand under `settings`. A number of people is always one of aligned
+or one of active-only people, never of both: less the one of aligned people it would tell how many the others are, and
+an expert's accuracy on both how it does on the others, of whom there may be very few.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -27,7 +30,6 @@ def search_report(search: Search, choice: Choice) -> dict[str, Json]:
     if not search.found:
         return {}
     names, points = config.candidate_names, evaluation_points(config)
-    labels = search.held_out_truth()
     losses = {
         name: {f"{steps} steps": search.loss(search.found[candidate, steps]) for steps in points}
         for candidate, name in enumerate(names)
@@ -41,18 +43,40 @@ def search_report(search: Search, choice: Choice) -> dict[str, Json]:
         },
         "chosen": f"{names[choice.candidate]}, {choice.steps} of {config.steps} steps",
         "why": "the least held-out cross-entropy of the calibrated joint head, mean of the three situations",
-        **_people(labels, classes),
+        **_people(fewest(search.held_out_truth()), classes),
         "loss": losses,
     }
     return {"search": report}
 
 
 def pool_report(pools: Mapping[Situation, Pool], classes: Sequence[str]) -> dict[str, Json]:
-    """By situation: the experts' weights, held-out scores and calibration, and the best of them."""
+    """By situation: the experts' weights, held-out scores and calibration, and the best of them.
+
+    With only the active party's view the weights are fitted on all its people and the scores are those of the larger
+    group, aligned or not. The mixture's scores are of the people that its weights were fitted on.
+    """
     return {situation.value: _situation(pool, classes) for situation, pool in pools.items()}
 
 
-def _situation(pool: Pool, classes: Sequence[str]) -> dict[str, Json]:
+def fewest(groups: Sequence[Integers]) -> Integers:
+    """Of the groups with a label the one with the fewest: a mean over several stands on no more people than that."""
+    labelled = [labels for labels in groups if (labels >= 0).any()]
+    return min(labelled, key=lambda labels: np.count_nonzero(labels >= 0), default=groups[0])
+
+
+def told(pool: Pool) -> Pool:
+    """Only the aligned people behind a pool or only the active-only ones, whichever have more labels."""
+    known, end = pool.labels >= 0, pool.aligned
+    rows = slice(end, None) if known[end:].sum() > known[:end].sum() else slice(0, end)
+    return replace(
+        pool,
+        logits={name: logits[rows] for name, logits in pool.logits.items()},
+        labels=pool.labels[rows],
+    )
+
+
+def _situation(whole: Pool, classes: Sequence[str]) -> dict[str, Json]:
+    pool = told(whole)
     mixture, labels = pool.mixture, pool.labels
     people = _people(labels, classes)
     if not pool.logits or not people["people"]:

@@ -45,8 +45,8 @@ def test_the_report_has_weights_scores_and_the_best_of_each_situation(searched):
         losses = {name: expert["loss"] for name, expert in entry["experts"].items()}
         assert entry["best"] == min(losses, key=losses.get)
         assert f"of {len(names)} experts" in entry["why"]
-        # Of 60 aligned people two folds hold out all; with only the active party's view its 30 others too.
-        assert entry["people"] == sum(entry["classes"].values()) == (90 if situation == "active_only" else 60)
+        # Two folds hold out all 60 aligned people, and 30 others of the active party, who are the smaller group.
+        assert entry["people"] == sum(entry["classes"].values()) == 60
     search = left.report["search"]
     assert search["settings"] == {"candidates": ["given"], "folds": 2, "steps": 30, "trainings": 2}
     assert search["chosen"] in ("given, 24 of 30 steps", "given, 30 of 30 steps")

@@ -1,5 +1,6 @@
 """What a run releases as numbers of people can't be added or subtracted to the size of a small group."""
 
+from dataclasses import replace
 from itertools import combinations
 
 import pytest
@@ -36,6 +37,29 @@ def test_only_sizes_of_disjoint_groups_are_released(groups, aligned):
         assert released["groups"].keys() <= DISJOINT
         assert all(number >= K for number in counts(released["groups"]))
         assert not released.keys() - {"groups", "methods", "experts", "pseudo_labels", "loss"}
+
+
+@pytest.mark.parametrize(("aligned", "active_only", "told"), [(40, 4, 40), (20, 44, 44), (20, 0, 20)])
+def test_held_out_scores_stand_on_one_group_so_that_no_difference_tells_of_the_other(
+    aligned, active_only, told
+):
+    """With both groups together, 44 less 40 people would be the 4 others, and accuracies would tell theirs."""
+    config = replace(SMALL, folds=2, linear_views=2, steps=12)
+    left, _ = run(*two_parties(aligned=aligned, active_only=active_only), config)
+    found = left.report["experts"]
+    assert {situation: entry["people"] for situation, entry in found.items()} == {
+        "both": aligned,
+        "active_only": told,
+        "passive_only": aligned,
+    }
+    for entry in found.values():
+        assert sum(entry["classes"].values()) == entry["people"]
+        accuracy = entry["experts"]["joint"]["accuracy"] * entry["people"]
+        assert accuracy == pytest.approx(round(accuracy))  # a share of these people and no others
+    search = left.report["search"]
+    assert search["people"] == min(size for size in (aligned, active_only) if size)
+    shown = releasable(left.report, 5)["search"]["loss"]["given"]["12 steps"]
+    assert isinstance(shown, float) is (active_only != 4)
 
 
 @pytest.mark.parametrize(("accepted", "candidates"), [(500, 503), (3, 503), (503, 503), (0, 503), (250, 503)])
