@@ -43,7 +43,7 @@ def search_report(search: Search, choice: Choice) -> dict[str, Json]:
         },
         "chosen": f"{names[choice.candidate]}, {choice.steps} of {config.steps} steps",
         "why": "the least held-out cross-entropy of the calibrated joint head, mean of the three situations",
-        **_people(fewest(search.held_out_truth()), classes),
+        **_people(_fewest(search.held_out_truth()), classes),
         "loss": losses,
     }
     return {"search": report}
@@ -58,13 +58,13 @@ def pool_report(pools: Mapping[Situation, Pool], classes: Sequence[str]) -> dict
     return {situation.value: _situation(pool, classes) for situation, pool in pools.items()}
 
 
-def fewest(groups: Sequence[Integers]) -> Integers:
+def _fewest(groups: Sequence[Integers]) -> Integers:
     """Of the groups with a label the one with the fewest: a mean over several stands on no more people than that."""
     labelled = [labels for labels in groups if (labels >= 0).any()]
     return min(labelled, key=lambda labels: np.count_nonzero(labels >= 0), default=groups[0])
 
 
-def told(pool: Pool) -> Pool:
+def _told(pool: Pool) -> Pool:
     """Only the aligned people behind a pool or only the active-only ones, whichever have more labels."""
     known, end = pool.labels >= 0, pool.aligned
     rows = slice(end, None) if known[end:].sum() > known[:end].sum() else slice(0, end)
@@ -76,7 +76,7 @@ def told(pool: Pool) -> Pool:
 
 
 def _situation(whole: Pool, classes: Sequence[str]) -> dict[str, Json]:
-    pool = told(whole)
+    pool = _told(whole)
     mixture, labels = pool.mixture, pool.labels
     people = _people(labels, classes)
     if not pool.logits or not people["people"]:

@@ -4,6 +4,7 @@ A model is the artifacts of a DONE run of a training. The request that uses it n
 several runs the newest is meant, and the programs compare notes with the peer before anything else is sent.
 """
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -82,11 +83,19 @@ class Models:
         return StoredModel(digest=digest, run=runs[-1], path=path)
 
     def users(self, digest: str) -> tuple[str, ...]:
-        """Digests of the requests that are running now and use the model of this training request."""
+        """Digests of the requests that are running now and use the model of this training request.
+
+        One whose paper can't be read is among them: nobody can say that it doesn't.
+        """
         running = dict.fromkeys(running for running, _ in self._ledger.running())
-        return tuple(
-            each for each in running if self._wanted(self._documents.request(each).request) == digest
-        )
+        return tuple(each for each in running if each != digest and self._may_use(each, digest))
+
+    def _may_use(self, running: str, digest: str) -> bool:
+        try:
+            return self._wanted(self._documents.request(running).request) == digest
+        except FedaccordError as error:
+            print(f"WARNING: what request {running} uses can't be read: {error}", file=sys.stderr)
+            return True
 
 
 def _roster(request: ComputationRequest) -> dict[str, tuple[str, str]]:

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from parties.control.runs import Ledger
+from parties.control.runs import Ledger, RunState
 from parties.control.supervisor import Supervisor, only_one
 from parties.running.runspec import ARTIFACTS_FILE, load_spec
 from protocols.approval import Decision
 from protocols.audit import AuditEvent, AuditLog
 from protocols.request import ComputationRequest, digest
-from tests.parties.control.offices import EMAIL, Offices, copied, make_offices
+from tests.parties.control.offices import EMAIL, Offices, copied, make_offices, until
 
 
 @pytest.fixture(scope="module")
@@ -159,6 +159,23 @@ def test_a_revocation_stops_what_uses_the_model(offices: Offices) -> None:
         assert offices.ask("decide", decision=revocation)["ok"]
         assert offices.wait(later, "REVOKED")["reason"] == "revoked"
         assert not (folder(offices, later) / "checkpoints").exists()
+
+
+def test_a_revocation_stops_also_a_run_whose_paper_cannot_be_read(offices: Offices) -> None:
+    """Such a run may use the model; and the damage must not keep the revocation from the rest of its work."""
+    with running(offices):
+        request = train(offices)
+    left = folder(offices, request) / "checkpoints"
+    with running(offices, "steps"):
+        later = use(offices, digest(request))
+        assert offices.start(later)["ok"]
+        left.mkdir(exist_ok=True)
+        (offices.bank.folder / "requests" / f"{digest(later)}.json").write_text("damaged")
+        revocation = offices.decision(offices.bank, request, Decision.REVOKE, reason="no longer")
+        assert offices.ask("decide", decision=revocation)["ok"]
+        assert not left.exists()
+        ledger = Ledger(offices.bank.ledger_path)
+        until(lambda: ledger.find(digest(later)).state, lambda state: state is RunState.REVOKED)
 
 
 def test_the_ledger_knows_finished_runs_only(offices: Offices) -> None:
