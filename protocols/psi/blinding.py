@@ -83,9 +83,10 @@ def secret_for(seed: bytes, purpose: str) -> bytes:
 def begin_blinding(keys: Sequence[bytes], shown: int, seed: bytes, secret: bytes, crew: Crew) -> list[Wait]:
     """Has the crew begin to blind the keys, and after them dummies up to `shown` points.
 
-    A dummy is of a kind of its own and random, so it is no key and not the other side's dummy either.
+    A dummy is of a kind of its own and random, so it is no key. The blinding secret, which each side draws anew, is in
+    it: so it is no dummy of the other side either, even if both were given one seed.
     """
-    dummy = secret_for(seed, "psi dummies")
+    dummy = hmac.digest(seed, b"psi dummies" + secret, hashlib.sha256)
     waits = []
     for start in range(0, shown, PART):
         part = [_KEY + key for key in keys[start : start + PART]]

@@ -10,7 +10,7 @@ from protocols.psi import PsiTerms, align_in_clear, psi_client, psi_server
 from protocols.psi.messages import PsiMatches, PsiRequest, PsiSecret, PsiSetup
 from protocols.seeds import injected
 from protocols.wire import Message, encode
-from tests.protocols.psi.sets import SEED, align, people, play
+from tests.protocols.psi.sets import OTHER_SEED, SEED, align, people, play
 from tests.protocols.psi.traces import found as traced
 
 KEYS = st.lists(st.binary(min_size=1, max_size=12), unique=True, max_size=30)
@@ -235,3 +235,11 @@ def test_bytes_that_are_no_points_are_a_protocol_error_naming_the_peer(junk):
 
     with pytest.raises(ProtocolError, match="bank sent points that are none"):
         go_on()
+
+
+def test_dummies_of_both_sides_never_match_even_under_one_seed():
+    """Both sets of 30 are filled up to 50: 20 dummies each, and 10 people in common."""
+    bank, shop = people(30), people(30, start=20)
+    left, right = align(bank, shop, seed=OTHER_SEED, terms=PsiTerms(bucket=50))
+    assert [bank[row] for row in left.rows] == [shop[row] for row in right.rows]
+    assert sorted(left.rows.tolist()) == list(range(20, 30))
