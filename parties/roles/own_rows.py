@@ -8,7 +8,7 @@ from pathlib import Path
 from parties import catalog
 from parties.blocks.store import Store
 from parties.computation import OwnRows
-from parties.control.runs import Ledger
+from parties.control.runs import Ledger, RunState
 from parties.control.workers import run_folder
 from parties.home.documents import Documents
 from parties.home.journal import Actor, Journal
@@ -19,17 +19,20 @@ from parties.roles.owner import check_new_file
 from parties.roles.reviewing import chosen
 from parties.running.runspec import ARTIFACTS_FILE
 from protocols.audit import AuditEvent
-from protocols.errors import StateError
+from protocols.errors import RevokedRun, StateError
 from protocols.request import ComputationRequest, party_named
 
 
 def write_own_rows(state: State, start: str, out: Path) -> str:
     """Writes the newest finished run's rows of the request that begins with `start`, one line per person (0600).
 
-    The export is logged first. Raises RequestError when there is no such request, StateError for a file that exists or
-    a run that left nothing about this party's people, BlockError when the block was replaced since.
+    The export is logged first. Raises RequestError when there is no such request, RevokedRun when consent to it ended,
+    StateError for a file that exists or a run that left nothing about this party's people, BlockError when the block
+    was replaced since.
     """
     digest, run, request = _finished(state, start)
+    if Ledger(state.ledger_path).find(digest).state is RunState.REVOKED:
+        raise RevokedRun(f"request {digest[:12]} was revoked", remedy="ask again with a new request")
     computation = catalog.find(request.computation, request.computation_version)
     assert computation.own_rows is not None
     left = computation.own_rows(read_arrays(run_folder(state.runs, digest, run) / ARTIFACTS_FILE))

@@ -205,6 +205,13 @@ def test_predictions_are_joined_with_the_receiver_s_own_keys(
     assert "exists already" in bad("model", "predictions", digest, "--out", out, "-s", here)
 
 
+def test_predictions_of_a_revoked_request_are_not_exported(trained: Trained, tmp_path: Path) -> None:
+    digest, out = trained.use("predict", "only_common = true"), tmp_path / "scores.csv"
+    good("review", "revoke", digest, "--reason", "enough", "-s", trained.town.bank)
+    assert "was revoked" in bad("model", "predictions", digest, "--out", out, "-s", trained.town.bank)
+    assert not out.exists()
+
+
 def test_predictions_of_something_else_are_refused(trained: Trained, tmp_path: Path) -> None:
     said = bad("model", "predictions", trained.digest, "--out", tmp_path / "x", "-s", trained.town.bank)
     assert "no request of bank begins with" in said
