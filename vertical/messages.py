@@ -28,8 +28,8 @@ class Splits(Message):
 class LinearViews(Message):
     """Principal components of the passive party's features, of aligned rows from `start` on, (c, linear_views).
 
-    The aligned training rows come first, then the aligned test rows. The components know no label; columns beyond those
-    that the features have are zero, so that the size tells nothing of the features' number.
+    The aligned training rows come first, then the aligned test rows. The components know no label. Columns beyond those
+    that the features have are zero: the size follows from the settings, but the receiver sees how many there are.
     """
 
     start: int
