@@ -100,6 +100,7 @@ TRAIN = Computation(
     roles=("active", "passive"),
     analyst_receives=(
         "AUC, accuracy and related scores on test people, per method and situation, to three digits",
+        "which configuration was chosen, and on held-out training people its loss, and each expert's weight and scores",
         "numbers of people per group and of pseudo labels, small ones suppressed",
         "the mean training loss per interval",
     ),
