@@ -12,8 +12,9 @@ says it, by names:
 - a fraction is a metric, released rounded.
 - `values` with `people_per_value` (one number or a list) is a curve, released as means over bins of at least
   k people.
-- `settings` holds what the request says already; it is passed on as it is, and so are texts, truth values
-  and None.
+- a text or truth value, such as which of several is best, follows from numbers: in a group that says its
+  people it is released where a metric would be, elsewhere as it is.
+- `settings` holds what the request says already; it is passed on as it is, and so is None.
 
 A suppressed number becomes {"suppressed": ..., "reason": ...}. Nothing else is released: a list of numbers is
 no metric. The rules follow statistical disclosure control for outputs (minimum group, secondary suppression,
@@ -185,8 +186,10 @@ def _describe(report: Mapping[str, Json], outer: _Group) -> _Group:
 
 
 def _release(value: Json, group: _Group, k: int) -> Json:
-    if isinstance(value, str | bool) or value is None:
+    if value is None:
         return value
+    if isinstance(value, str | bool):
+        return value if group.people is None else _refused("text", group, k) or value
     if isinstance(value, int):
         return _part(value, group, k)
     if isinstance(value, float):
@@ -195,7 +198,7 @@ def _release(value: Json, group: _Group, k: int) -> Json:
         curve = "values" in value and "people_per_value" in value
         return _curve(value, group, k) if curve else _release_group(value, group, k)
     if all(isinstance(item, str) for item in value):
-        return list(value)
+        return list(value) if group.people is None else _refused("text", group, k) or list(value)
     return _suppressed("list", "a list of numbers is released only as a curve with its numbers of people")
 
 
@@ -214,15 +217,23 @@ def _part(count: int, group: _Group, k: int) -> Json:
 
 
 def _metric(value: float, group: _Group, k: int) -> Json:
-    if group.people is None:
-        return _suppressed("metric", UNKNOWN)
-    if group.people < k:
-        return _suppressed("metric", f"stands on fewer than {k} people")
-    if 0 < group.smallest < k:
-        return _suppressed("metric", f"a class has fewer than {k} people")
+    refused = _refused("metric", group, k)
+    if refused:
+        return refused
     if not math.isfinite(value):
         return _suppressed("metric", "not a finite number")
     return round_metric(value)
+
+
+def _refused(what: str, group: _Group, k: int) -> dict[str, Json]:
+    """Why nothing that stands on the group's people may be told; {} when it may."""
+    if group.people is None:
+        return _suppressed(what, UNKNOWN)
+    if group.people < k:
+        return _suppressed(what, f"stands on fewer than {k} people")
+    if 0 < group.smallest < k:
+        return _suppressed(what, f"a class has fewer than {k} people")
+    return {}
 
 
 def _curve(curve: Mapping[str, Json], outer: _Group, k: int) -> Json:

@@ -239,3 +239,14 @@ def test_without_a_number_of_people_nothing_but_counts_of_k_and_texts_leaves(
             assert value is None or isinstance(value, str | bool)
 
     check(releasable(report, k))
+
+
+@pytest.mark.parametrize("said", ["stack", True, ["stack", "joint"]])
+def test_a_text_or_truth_value_leaves_only_where_a_metric_of_its_group_would(said: Json) -> None:
+    small: dict[str, Json] = {"people": 9, "best": said}
+    rare: dict[str, Json] = {"people": 50, "classes": {"yes": 47, "no": 3}, "best": said}
+    large: dict[str, Json] = {"people": 50, "classes": {"yes": 30, "no": 20}, "best": said}
+    assert suppressed(releasable(small, 10)["best"]) == "stands on fewer than 10 people"
+    assert suppressed(releasable(rare, 10)["best"]) == "a class has fewer than 10 people"
+    assert releasable(large, 10)["best"] == said
+    assert releasable({"note": said}, 10) == {"note": said}
