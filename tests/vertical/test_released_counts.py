@@ -26,7 +26,7 @@ DISJOINT = {"aligned_train", "aligned_test", "active_only", "passive_only"}
 """Groups that share nobody: with no total beside them, no difference of two is a third group."""
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=6, deadline=None)
 @given(
     st.fixed_dictionaries({"test": sizes, "active_only": sizes, "passive_only": sizes}), st.integers(4, 40)
 )
