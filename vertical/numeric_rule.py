@@ -9,7 +9,8 @@ centres on the median and divides by the distance of the quartiles.
 
 Beside it stand 0/1 features "at least this much" for a few cuts (ours): with them a linear model can follow any shape,
 such as the income of middle age or the capital gain that only some people have. The cuts are quantiles of the training
-rows; where more than half of them are equal, of the others; all steps of a column with few values; none with two.
+rows; where more than half of them are equal, of the others; all steps of a column with few values; none with two. A cut
+lies halfway below its quantile: it parts the same rows, and a stored rule holds no person's value.
 
 Infinities count as the far end of the scale. A missing value becomes 0 (the centre) and, where training rows had
 missing values, sets an indicator. A column or indicator that is constant on the training rows gives no feature.
@@ -176,8 +177,10 @@ def _cuts(values: Floats, count: int) -> tuple[float, ...]:
     if count == 0 or len(distinct) == 2:  # two values: the scaled value says it all
         return ()
     if len(distinct) <= count + 1:
-        return tuple(distinct[1:].tolist())
-    most = sizes.argmax()
-    parted = values if sizes[most] * 2 <= len(values) else values[values != distinct[most]]
-    chosen = np.unique(np.quantile(parted, np.linspace(0.0, 1.0, count, endpoint=False), method="lower"))
-    return tuple(chosen[chosen > distinct[0]].tolist())
+        steps = np.arange(1, len(distinct))
+    else:
+        most = sizes.argmax()
+        parted = values if sizes[most] * 2 <= len(values) else values[values != distinct[most]]
+        chosen = np.quantile(parted, np.linspace(0.0, 1.0, count, endpoint=False), method="lower")
+        steps = np.searchsorted(distinct, np.unique(chosen[chosen > distinct[0]]))
+    return tuple(np.unique(distinct[steps - 1] / 2 + distinct[steps] / 2).tolist())

@@ -25,7 +25,7 @@ from parties.roles.requesting import (
     standing_text,
 )
 from parties.roles.review import review_text
-from parties.roles.standing import APPROVED, DONE, PENDING
+from parties.roles.standing import APPROVED, DONE, PENDING, UNREACHABLE
 from parties.syft_side.access import Datasite
 from protocols.errors import ConfigError, NotApprovedError, StateError
 from protocols.request import ComputationRequest
@@ -125,16 +125,23 @@ def await_approvals(
     sleep: Callable[[float], None],
     now: Callable[[], float],
 ) -> None:
-    """Returns when every party has approved; asks more and more seldom. Raises NotApprovedError, see `align`."""
+    """Returns when every party has approved; asks more and more seldom. Raises NotApprovedError, see `align`.
+
+    A datasite that can't be asked for a moment, as while syft takes an approval in, is asked again like one that waits.
+    """
     pause, digest, told = FIRST_PAUSE, request_digest(request)[:12], ""
     while True:
         standing = analyst.statuses(request, sites)
         if all(status.state == APPROVED for status in standing):
             return
         for status in standing:
-            if status.state not in (PENDING, APPROVED):
+            if status.state not in (PENDING, APPROVED, UNREACHABLE):
                 raise NotApprovedError(f"{status.party}: {status.state} {status.reason}".rstrip())
-        waiting = " and ".join(status.party for status in standing if status.state == PENDING)
+        waiting = " and ".join(
+            f"{status.party} ({status.reason})" if status.state == UNREACHABLE else status.party
+            for status in standing
+            if status.state != APPROVED
+        )
         if now() >= until:
             raise NotApprovedError(
                 f"request {digest} waits for the approval of {waiting}",

@@ -269,7 +269,7 @@ def cut(table: Table, count: int) -> Preprocessor:
 def test_cuts_part_a_column_in_groups_of_similar_size() -> None:
     table = Table((numbers("age", *map(float, range(1, 13))),))  # quantiles 0, 1/3, 2/3 of 1..12: 1, 4, 8
     fitted = cut(table, 3)
-    assert fitted.features == ("age", "age >= 4", "age >= 8")  # all are >= 1
+    assert fitted.features == ("age", "age >= 3.5", "age >= 7.5")  # all are >= 1
     steps = fitted.transform(table)[:, 1:]
     assert steps.sum(axis=0).tolist() == [9, 5]
     assert np.all(np.diff(steps, axis=0) >= 0)
@@ -277,13 +277,13 @@ def test_cuts_part_a_column_in_groups_of_similar_size() -> None:
 
 def test_cuts_of_a_column_with_few_values_are_all_its_steps() -> None:
     table = Table((numbers("rank", 1.0, 5.0, 5.0, 9.0),))
-    assert cut(table, 2).features == ("rank", "rank >= 5", "rank >= 9")
+    assert cut(table, 2).features == ("rank", "rank >= 3", "rank >= 7")
     assert cut(table, 2).transform(table)[:, 1:].tolist() == [[0, 0], [1, 0], [1, 0], [1, 1]]
 
 
 def test_cuts_of_a_column_that_is_mostly_equal_are_those_of_the_others() -> None:
     table = Table((numbers("gain", *[0.0] * 20, *map(float, range(10, 18))),))
-    assert cut(table, 2).features == ("gain", "gain >= 10", "gain >= 13")
+    assert cut(table, 2).features == ("gain", "gain >= 5", "gain >= 12.5")
 
 
 def test_two_values_a_constant_and_no_cuts_asked_for_give_none() -> None:
@@ -295,6 +295,14 @@ def test_two_values_a_constant_and_no_cuts_asked_for_give_none() -> None:
 def test_a_missing_value_and_infinities_at_the_cuts() -> None:
     table = Table((numbers("age", 1.0, 2.0, 3.0, np.nan, np.inf, -np.inf),))
     fitted = cut(table, 8)
-    assert fitted.features == ("age", "age >= 2", "age >= 3", "age missing")
+    assert fitted.features == ("age", "age >= 1.5", "age >= 2.5", "age missing")
     assert fitted.transform(table)[3:, 1:].tolist() == [[0, 0, 1], [1, 1, 0], [0, 0, 0]]
     assert Preprocessor.from_text(fitted.to_text()) == fitted
+
+
+def test_no_cut_is_a_value_of_a_row_but_each_parts_the_rows_as_its_quantile_does() -> None:
+    values = [3.25, 1.5, 8.75, 4.5, 6.25, 2.0, 7.0, 5.75]
+    (rule,) = cut(Table((numbers("amount", *values),)), 4).rules
+    assert isinstance(rule, NumericRule)
+    assert not set(rule.cuts) & set(values)
+    assert [sum(value >= bound for value in values) for bound in rule.cuts] == [7, 5, 3]

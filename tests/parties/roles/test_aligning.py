@@ -5,7 +5,7 @@ import pytest
 from parties.catalog import alignment
 from parties.roles.aligning import Wish, await_approvals, result_text
 from parties.roles.plan import PlanParty, build_request
-from protocols.errors import ConfigError, NotApprovedError
+from protocols.errors import ConfigError, DatasiteError, NotApprovedError
 from protocols.records import parse_utc
 from protocols.request import AnalystEntry
 from tests.parties.roles.published import offers
@@ -99,6 +99,22 @@ def test_it_waits_for_both_approvals_and_asks_more_and_more_seldom() -> None:
     assert watched.told == ["waiting for the approval of bank and shop", "waiting for the approval of bank"]
     assert watched.pauses == sorted(watched.pauses)
     assert watched.pauses[0] < 2 < watched.pauses[-1] <= 30
+
+
+def test_a_datasite_that_cannot_be_asked_for_a_moment_is_asked_again() -> None:
+    looks = 0
+
+    def status() -> dict[str, object]:
+        nonlocal looks
+        looks += 1
+        if looks == 2:
+            raise DatasiteError("shop: gone for a moment")
+        return state("APPROVED") if looks > 2 else PENDING
+
+    watched = Watched()
+    watched.wait(sites(bank={"status": state("APPROVED")}, shop={"status": status}), 1e6)
+    assert looks == 3
+    assert "shop (shop: gone for a moment" in watched.told[1]
 
 
 def test_it_ends_with_what_to_do_when_the_time_is_over() -> None:
