@@ -14,6 +14,9 @@ import numpy as np
 from protocols.seeds import PrivateSeed, derive, public_order
 from vertical.table import Rows
 
+MOST_OWN = 4096
+"""Rows of a party's own that one fold holds out at most."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Fold:
@@ -45,12 +48,16 @@ def aligned_folds(public_seed: int, rows: int, wanted: int) -> tuple[Fold, ...]:
 
 
 def own_folds(seed: PrivateSeed, rows: int, folds: int) -> tuple[Fold, ...]:
-    """`folds` folds of a party's own rows, in an order that nobody else knows; with fewer rows none is held out."""
-    return _folds(derive(seed, "own folds"), "own folds", rows, folds)
+    """`folds` folds of a party's own rows, in an order that nobody else knows; with fewer rows none is held out.
+
+    Each holds out `MOST_OWN` at most: more would tell little more, and be missed in the training.
+    """
+    return _folds(derive(seed, "own folds"), "own folds", rows, folds, MOST_OWN)
 
 
-def _folds(seed: int, group: str, rows: int, folds: int) -> tuple[Fold, ...]:
+def _folds(seed: int, group: str, rows: int, folds: int, most: int | None = None) -> tuple[Fold, ...]:
     size = rows // folds if folds else 0
+    size = size if most is None else min(size, most)
     if size == 0:
         return tuple(everyone(rows) for _ in range(folds))
     # One epoch of batches of a fold's size: no row comes twice.

@@ -1,7 +1,7 @@
 """What the trainings of a search say of people whom they didn't train on.
 
-Shapes: n aligned, a active-only training rows, h and g of them held out by one fold, k classes. Situations and heads
-stand in the order of `SITUATIONS` and `HEADS`.
+Shapes: n aligned training rows, a active-only ones that some fold holds out, h and g of them held out by one fold,
+k classes. Situations and heads stand in the order of `SITUATIONS` and `HEADS`.
 """
 
 from __future__ import annotations

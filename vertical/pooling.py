@@ -62,6 +62,12 @@ def fit_linear(search: Search, components: NDArray[np.float32]) -> tuple[LinearE
 
 def fit_pools(search: Search, choice: Choice, linear: HeldOut) -> dict[Situation, Pool]:
     """The pool of each situation, for the chosen candidate and number of steps."""
+    n = len(search.labels.aligned)
+    held = np.concatenate(
+        [np.arange(n), n + search.own_held]
+    )  # of the active-only rows those that folds hold out
+    alone = {name: logits[held] for name, logits in linear[Situation.ACTIVE_ONLY].items()}
+    linear = {**linear, Situation.ACTIVE_ONLY: alone}
     return {situation: _pool(search, choice, situation, linear[situation]) for situation in Situation}
 
 

@@ -26,18 +26,23 @@ from vertical.messages import Choice
 from vertical.out_of_fold import OutOfFold
 from vertical.predict import SITUATIONS, Predictor, Situation
 from vertical.schedule import Training, evaluation_points, first_choice, search_trainings
+from vertical.table import Rows
 from vertical.training import Features, Run, State
 from vertical.views import Memory
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Search:
-    """What the search works on, and what it has found: out-of-fold logits by candidate and number of steps."""
+    """What the search works on, and what it has found: out-of-fold logits by candidate and number of steps.
+
+    own: this party's own folds of its active-only rows; own_held: what they hold out together, ascending.
+    """
 
     run: Run
     features: Features
     labels: Labels
     own: tuple[Fold, ...]
+    own_held: Rows
     found: dict[tuple[int, int], OutOfFold]
 
     @classmethod
@@ -45,6 +50,8 @@ class Search:
         """A search before its first training, or as far as a checkpoint has it. Without folds it finds nothing."""
         n, a = len(features.aligned), len(features.alone)
         folds = fold_count(n, run.config.folds)
+        own = own_folds(run.private_seed, a, folds)
+        own_held = np.sort(np.concatenate([np.zeros(0, np.int64), *(fold.held for fold in own)]))
         cases = [
             (candidate, point)
             for candidate in range(len(run.config.candidate_names) if folds else 0)
@@ -54,9 +61,10 @@ class Search:
             run=run,
             features=features,
             labels=labels,
-            own=own_folds(run.private_seed, a, folds),
+            own=own,
+            own_held=own_held,
             found={
-                case: OutOfFold.blank(n, a, len(labels.classes))
+                case: OutOfFold.blank(n, len(own_held), len(labels.classes))
                 if resume is None
                 else OutOfFold.unpack(_prefix(case), resume)
                 for case in cases
@@ -103,7 +111,9 @@ class Search:
 
     def truth(self, situation: Situation) -> NDArray[np.int64]:
         """The labels of the rows that `OutOfFold.logits` speaks of, -1 where missing."""
-        labels = self.labels.training() if situation == Situation.ACTIVE_ONLY else self.labels.aligned
+        labels = self.labels.aligned
+        if situation == Situation.ACTIVE_ONLY:
+            labels = torch.cat([labels, self.labels.alone[self.own_held]])
         truth: NDArray[np.int64] = labels.numpy()
         return truth
 
@@ -140,7 +150,8 @@ class Search:
             with torch.no_grad():
                 active = side.model.encoder(self.features.aligned[held])
                 alone = side.model.encoder(self.features.alone[own])
-            self.found[training.candidate, step].put(predictor, (held, active, passive), (own, alone))
+            place = np.searchsorted(self.own_held, own)
+            self.found[training.candidate, step].put(predictor, (held, active, passive), (place, alone))
 
         return validate
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from protocols.seeds import injected
-from vertical.folds import aligned_folds, fold_count, kept_rows, own_folds
+from vertical.folds import MOST_OWN, aligned_folds, fold_count, kept_rows, own_folds
 
 
 @given(st.integers(0, 60), st.sampled_from([0, 2, 3, 5, 20]), st.integers(0, 9))
@@ -48,3 +48,11 @@ def test_own_rows_too_few_to_hold_out_all_train() -> None:
     folds = own_folds(injected(1, "active"), 2, 3)
     assert len(folds) == 3
     assert all(fold.kept.tolist() == [0, 1] and len(fold.held) == 0 for fold in folds)
+
+
+def test_of_very_many_own_rows_a_fold_holds_out_a_few_thousand() -> None:
+    folds = own_folds(injected(1, "active"), 5 * MOST_OWN, 3)
+    held = np.concatenate([fold.held for fold in folds])
+    assert [len(fold.held) for fold in folds] == [MOST_OWN] * 3
+    assert len(set(held.tolist())) == 3 * MOST_OWN
+    assert all(len(fold.kept) == 4 * MOST_OWN for fold in folds)

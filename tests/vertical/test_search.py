@@ -134,7 +134,9 @@ def search(aligned: Labels, config: FedCVTConfig, found: dict[tuple[int, int], O
     run = Run(config, PUBLIC_SEED, injected(0, "active"), silent)
     nothing = torch.zeros(0, 1)
     features = Features(aligned=torch.zeros(len(aligned.aligned), 1), alone=nothing, test=nothing, rules=None)
-    return Search(run=run, features=features, labels=aligned, own=(), found=found)
+    return Search(
+        run=run, features=features, labels=aligned, own=(), own_held=np.zeros(0, np.int64), found=found
+    )
 
 
 def said(chance: float, truth: torch.Tensor) -> OutOfFold:
