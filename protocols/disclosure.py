@@ -5,6 +5,9 @@ says it, by names:
 
 - `people` in a group (a dict) is the number of people behind the group's numbers; groups inside inherit it.
   A metric without it is suppressed: an unknown number of people could be one.
+- `within` beside `people` is how many the larger group has that these people are a part of, and whose number is
+  released too. It isn't released here; where the rest is 1 to k - 1 people, the group's people and classes are
+  suppressed, and so are its metrics unless it has so many people that a rounded fraction tells no denominator.
 - any other whole number is a count of people. It is suppressed below k, and where the rest of the group's
   people is 1 to k - 1; that needs `people` in its group.
 - `classes` is the group's people by class, suppressed by the complement rule; a class of 1 to k - 1 people
@@ -33,6 +36,8 @@ from protocols.program import Json
 CURVE_POINTS = 50
 """A released curve has at most about this many points."""
 UNKNOWN = "unknown number of people"
+METRIC_DIGITS = 3
+"""Decimals of a released metric. A fraction rounded so fits every denominator of 10 ** METRIC_DIGITS or more."""
 _CURVE = frozenset({"values", "people_per_value", "people"})
 
 
@@ -47,10 +52,16 @@ class CurvePoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Group:
-    """The people behind a number: how many (None unknown), and the smallest class among them."""
+    """The people behind a number: how many (None unknown), the smallest class among them, and how many others
+    there are in the group around them (0: none, or none that could be counted)."""
 
     people: int | None
     smallest: int
+    rest: int = 0
+
+    def leaves_few(self, k: int) -> bool:
+        """Whether subtracting these people from the group around them would tell of fewer than k."""
+        return 0 < self.rest < k
 
 
 class Hidden(IntEnum):
@@ -121,7 +132,7 @@ def suppress_counts(counts: Mapping[str, int], k: int) -> dict[str, Json]:
     return released
 
 
-def round_metric(x: float, digits: int = 3) -> float:
+def round_metric(x: float, digits: int = METRIC_DIGITS) -> float:
     """The metric with `digits` decimals; so a change by one person in a large group mostly doesn't show."""
     return round(x, digits) + 0.0
 
@@ -165,10 +176,12 @@ def _release_group(report: Mapping[str, Json], outer: _Group, k: int) -> dict[st
     for name, value in report.items():
         if name == "settings":
             released[name] = value
+        elif name == "within":
+            continue
         elif name == "people":
-            released[name] = _count(group.people, k)
+            released[name] = _rest_told(k) if group.leaves_few(k) else _count(group.people, k)
         elif name == "classes":
-            released[name] = suppress_counts(_class_counts(value), k)
+            released[name] = _classes(_class_counts(value), group, k)
         else:
             released[name] = _release(value, group, k)
     return released
@@ -179,10 +192,19 @@ def _describe(report: Mapping[str, Json], outer: _Group) -> _Group:
     people = report.get("people", outer.people)
     if people is not None and (type(people) is not int or people < 0):
         raise ProtocolError("people: expected a whole number, 0 or more")
+    rest = _rest(report, people) if "within" in report else 0 if "people" in report else outer.rest
     if "classes" not in report:
-        return _Group(people=people, smallest=outer.smallest)
+        return _Group(people=people, smallest=outer.smallest, rest=rest)
     present = [count for count in _class_counts(report["classes"]).values() if count > 0]
-    return _Group(people=people, smallest=min(present, default=0))
+    return _Group(people=people, smallest=min(present, default=0), rest=rest)
+
+
+def _rest(report: Mapping[str, Json], people: int | None) -> int:
+    """How many people of the group around are not among these."""
+    within = report["within"]
+    if type(within) is not int or people is None or within < people:
+        raise ProtocolError("within: expected a whole number, not below that of people beside it")
+    return within - people
 
 
 def _release(value: Json, group: _Group, k: int) -> Json:
@@ -209,10 +231,19 @@ def _count(count: int | None, k: int) -> Json:
     return _suppressed(shown, UNKNOWN if count is None else f"fewer than {k} people")
 
 
+def _classes(counts: Mapping[str, int], group: _Group, k: int) -> Json:
+    """The counts by class; none where their sum would tell of the few others in the group around."""
+    if group.leaves_few(k):
+        return {name: _rest_told(k) for name in counts}
+    return suppress_counts(counts, k)
+
+
 def _part(count: int, group: _Group, k: int) -> Json:
     """A count within the group's people: neither it nor the rest may be small."""
     if count >= k and group.people is not None and 0 < group.people - count < k:
-        return _suppressed("complement", f"the rest would be fewer than {k} people")
+        return _rest_told(k)
+    if group.leaves_few(k) and group.people is not None and 0 < group.people + group.rest - count < k:
+        return _rest_told(k)
     return _count(count, k)
 
 
@@ -233,6 +264,8 @@ def _refused(what: str, group: _Group, k: int) -> dict[str, Json]:
         return _suppressed(what, f"stands on fewer than {k} people")
     if 0 < group.smallest < k:
         return _suppressed(what, f"a class has fewer than {k} people")
+    if group.leaves_few(k) and group.people < 10**METRIC_DIGITS:
+        return _suppressed(what, f"could tell of fewer than {k} others of the same group")
     return {}
 
 
@@ -279,6 +312,10 @@ def _numbers(value: Json) -> list[float]:
     if len(numbers) != len(value):
         raise ProtocolError("values: expected numbers")
     return numbers
+
+
+def _rest_told(k: int) -> dict[str, Json]:
+    return _suppressed("complement", f"the rest would be fewer than {k} people")
 
 
 def _suppressed(shown: str, reason: str) -> dict[str, Json]:

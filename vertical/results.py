@@ -89,11 +89,15 @@ def active_network_scores(side: ActiveSide) -> Json:
 
 
 def scores(logits: Scores, labels: Labels) -> Json:
-    """Metrics of logits (t, k) of the test rows, with the people they stand on, as the disclosure rules read them."""
+    """Metrics of logits (t, k) of the test rows, with the people they stand on, as the disclosure rules read them.
+
+    Those are the ones with a label, among all test people whose number is released too.
+    """
     truth = labels.test.numpy()
     entry = evaluate(logits, truth)
     return {
         "people": entry.rows,
+        "within": len(truth),
         "classes": {name: int(np.count_nonzero(truth == code)) for code, name in enumerate(labels.classes)},
         "auc": entry.auc,
         "accuracy": entry.accuracy,
@@ -122,10 +126,17 @@ def group_sizes(groups: Groups, passive_only: int | None) -> Json:
     return counts if passive_only is None else {**counts, "passive_only": passive_only}
 
 
-def pseudo_report(votes: Mapping[str, Vote]) -> Json:
-    """How many people of each group were voted on and accepted; those of the passive-only ones at the top."""
+def pseudo_report(votes: Mapping[str, Vote], groups: Groups) -> Json:
+    """How many people of each group were voted on and accepted; those of the passive-only ones at the top.
+
+    Of this party's own groups only people without a label were: the rest are those with one.
+    """
+    within: dict[str, Json] = {"aligned": len(groups.aligned_train), "active_only": len(groups.alone)}
     counts = {
-        group: PseudoCount(int(vote.accepted.sum()), len(vote.label)).report()
+        group: {
+            **PseudoCount(int(vote.accepted.sum()), len(vote.label)).report(),
+            **({"within": within[group]} if group in within else {}),
+        }
         for group, vote in votes.items()
     }
     return {**counts.pop("passive_only"), **counts}

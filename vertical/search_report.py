@@ -122,5 +122,6 @@ def _scores(log_chances: Floats, labels: Integers) -> dict[str, float | None]:
 
 
 def _people(labels: Integers, classes: Sequence[str]) -> dict[str, Json]:
+    """The people with a label, by class, among those held out: so many of a group whose size is released too."""
     counts = {name: int(np.count_nonzero(labels == code)) for code, name in enumerate(classes)}
-    return {"people": sum(counts.values()), "classes": counts}
+    return {"people": sum(counts.values()), "within": len(labels), "classes": counts}

@@ -106,6 +106,29 @@ def test_a_part_of_a_group_must_leave_a_rest_that_is_not_small() -> None:
     assert (shown["right"], shown["all"]) == (90, 100)
 
 
+def test_people_within_a_released_group_must_leave_a_rest_that_is_not_small() -> None:
+    part: dict[str, Json] = {"within": 100, "classes": {"no": 50, "yes": 47}, "accuracy": 0.9}
+    few = releasable({"people": 97, **part, "right": 95, "some": 40}, 10)
+    for value in (few["people"], *few["classes"].values(), few["right"]):
+        assert suppressed(value) == "the rest would be fewer than 10 people"
+    assert suppressed(few["accuracy"]) == "could tell of fewer than 10 others of the same group"
+    assert few["some"] == 40
+    assert releasable({"people": 97, **part, "within": 97}, 10)["people"] == 97
+    enough = releasable({"people": 97, **part, "within": 107}, 10)
+    assert enough == {"people": 97, "classes": {"no": 50, "yes": 47}, "accuracy": 0.9}
+
+
+def test_a_rounded_metric_of_a_thousand_people_tells_nothing_of_the_rest_and_is_released() -> None:
+    """Every fraction of three digits is one of each number of people from 1000 on; of 999 not of each."""
+    report: dict[str, Json] = {"people": 1000, "within": 1003, "inner": {"accuracy": 0.5}}
+    assert releasable(report, 10)["inner"] == {"accuracy": 0.5}
+    inner = releasable({**report, "people": 999}, 10)["inner"]
+    assert isinstance(inner, Mapping)
+    assert suppressed(inner["accuracy"])
+    fits = [{round(part / people, 3) for part in range(people + 1)} for people in range(990, 1010)]
+    assert [len(found) == 1001 for found in fits] == [people >= 1000 for people in range(990, 1010)]
+
+
 def test_metrics_of_a_group_with_a_small_class_are_suppressed_since_they_tell_its_size() -> None:
     group: dict[str, Json] = {"people": 1000, "classes": {"no": 997, "yes": 3}, "majority_rate": 0.997}
     shown = releasable({"test": group}, 10)["test"]
@@ -192,6 +215,9 @@ def test_a_point_that_is_no_number_is_null() -> None:
         {"people": True},
         {"people": -1},
         {"people": 5.0},
+        {"people": 5, "within": 4},
+        {"people": 5, "within": True},
+        {"within": 5},
         {"classes": 5},
         {"classes": {"a": 0.5}},
         {"classes": {"a": -1}},

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from itertools import combinations
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 from protocols.disclosure import releasable
 from tests.vertical.runs import SMALL, run, two_parties
 from vertical.results import PseudoCount
+from vertical.table import Split
 
 K = 10
 sizes = st.integers(0, 40)
@@ -60,6 +62,33 @@ def test_held_out_scores_stand_on_one_group_so_that_no_difference_tells_of_the_o
     assert search["people"] == min(size for size in (aligned, active_only) if size)
     shown = releasable(left.report, 5)["search"]["loss"]["given"]["12 steps"]
     assert isinstance(shown, float) is (active_only != 4)
+
+
+@pytest.mark.parametrize(("unlabelled", "told"), [(0, True), (4, False), (20, True), (36, False)])
+def test_people_without_a_label_are_not_counted_by_subtraction(unlabelled, told):
+    """40 aligned people, 4 of them without a label: "36 were held out" would tell of the 4, and "36 voted on" too."""
+    config = replace(SMALL, folds=2, linear_views=2, steps=12, final_vote=True)
+    left, _ = run(*two_parties(aligned=40, missing_labels=unlabelled), config)
+    shown = releasable(left.report, K)
+    assert shown["groups"]["aligned_train"] == 40
+    both, voted = shown["experts"]["both"], shown["pseudo_labels"].get("aligned", {"people": {}})
+    assert isinstance(both["people"], int) is told
+    assert isinstance(voted["people"], int) is (unlabelled == 20)
+    left_over = [40 - number for number in [*counts(both), *counts(voted)]]
+    assert all(rest == 0 or rest >= K for rest in left_over)
+
+
+def test_test_people_without_a_label_are_not_counted_by_subtraction():
+    active, passive = two_parties(test=20)
+    assert active.labels is not None
+    active.labels[np.flatnonzero(active.split == Split.TEST)[:3]] = -1
+    left, _ = run(active, passive, SMALL)
+    shown = releasable(left.report, K)
+    assert shown["groups"]["aligned_test"] == 20
+    for method in shown["methods"].values():
+        for entry in method.values():
+            assert not counts({name: entry[name] for name in ("people", "classes")})
+            assert entry["accuracy"]["suppressed"] == "metric"
 
 
 @pytest.mark.parametrize(("accepted", "candidates"), [(500, 503), (3, 503), (503, 503), (0, 503), (250, 503)])
