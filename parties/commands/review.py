@@ -47,8 +47,8 @@ def show_request(digest: DigestArgument, state: StateOption, as_json: JsonOption
     """Show who asks for what, what would leave, who learns what, the limits, and what changed since the last time."""
     from parties.roles.reviewing import WAIT_SECONDS, page
 
-    document, text = page(party(state), digest, wait=WAIT_SECONDS)
-    show(document, as_json, text)
+    found = page(party(state), digest, wait=WAIT_SECONDS)
+    show(found.document, as_json, found.text())
 
 
 @review.command("approve", epilog=example("fedaccord review approve 3fa9c1 --as owner --state bank"))

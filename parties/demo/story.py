@@ -186,7 +186,7 @@ def _approve(stage: Stage, request: ComputationRequest, sites: Mapping[str, Data
         state = stage.states[name]
         wait_for(f"the request at {name}", partial(_is_known, state, digest))
         if name == BANK:
-            print(_indented(page(state, digest)[1]), flush=True)
+            print(_indented(page(state, digest).text()), flush=True)
         reason = "demo on public data"
         print(
             f"     {record(state, digest, person='owner', decision=Decision.APPROVE, reason=reason, passphrase=None)}"

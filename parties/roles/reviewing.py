@@ -1,9 +1,9 @@
 """A person's work on requests, through the supervisor's socket: find one, read it, sign a decision on it."""
 
 import re
-import textwrap
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -11,7 +11,8 @@ from parties.control.asking import ask, task_end
 from parties.home.documents import Documents
 from parties.home.people import find_person
 from parties.home.state import State
-from parties.roles.review import WIDTH, listing_text, review_text
+from parties.roles.facts import Content, Note, Section, facts_text, section
+from parties.roles.review import listing_text, review_sections
 from protocols.approval import Decision, Role, decide, decision_text
 from protocols.errors import DatasiteError, RequestError
 from protocols.keys import load_key
@@ -63,20 +64,34 @@ def chosen(known: list[str], start: str, where: str) -> str:
     raise RequestError(f"{what} of {where} begins with {start[:64]!r}", remedy=f"the last ones: {listed}")
 
 
-def page(state: State, start: str, *, wait: float = 0.0) -> tuple[dict[str, object], str]:
-    """One request as the supervisor's document and as the text that a reviewer reads; the reading is logged."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """One request as a reviewer reads it; `document` is the supervisor's."""
+
+    digest: str
+    document: Mapping[str, object]
+    sections: tuple[Section, ...]
+
+    def text(self) -> str:
+        """The page for a terminal."""
+        return f"REQUEST {self.digest}\n\n{facts_text(self.sections)}"
+
+
+def page(state: State, start: str, *, person: str = "owner", wait: float = 0.0) -> Page:
+    """One request with all that a reviewer of it is shown; the reading is logged as this person's."""
     digest = find_digest(state, start, wait=wait)
-    document = ask(state.folder, "request", digest=digest)
+    document = ask(state.folder, "request", digest=digest, person=person)
     request = Documents(state.folder).request(digest).request
-    text = review_text(request, _last_approved(state, request, digest))
-    alignments = [
-        textwrap.fill(line, WIDTH, initial_indent="  ", subsequent_indent="      ")
-        for line in _texts(document, "alignments")
-    ]
-    history = "\n".join(["\n\nALIGNMENTS SO FAR", *alignments]) if alignments else ""
-    return (
-        document,
-        f"{text}{history}\n\nSTATE {document['state']} {document['reason']}\n{_decisions(document)}",
+    alignments = _texts(document, "alignments")
+    return Page(
+        digest=digest,
+        document=document,
+        sections=(
+            *review_sections(request, _last_approved(state, request, digest)),
+            *([section("Alignments so far", [Note(text=line) for line in alignments])] if alignments else ()),
+            section("State", [Note(text=f"{document['state']} {document['reason']}".strip())]),
+            section("Decisions", _decisions(document)),
+        ),
     )
 
 
@@ -143,14 +158,14 @@ def _last_approved(state: State, request: ComputationRequest, digest: str) -> Co
     return None
 
 
-def _decisions(document: Mapping[str, object]) -> str:
-    lines = [
-        f"  {d['time']}  {d['person']} ({d['role']}): {d['decision']} {d['reason']}"
+def _decisions(document: Mapping[str, object]) -> list[Content]:
+    contents: list[Content] = [
+        Note(text=f"{d['time']}  {d['person']} ({d['role']}): {d['decision']} {d['reason']}".rstrip())
         for d in _records(document, "decisions")
     ]
-    lines += [f"  missing: {text}" for text in _texts(document, "missing")]
-    lines += [f"  PROBLEM in syft: {text}" for text in _texts(document, "problems")]
-    return "\n".join(lines) or "  no decisions yet"
+    contents += [Note(text=f"missing: {text}") for text in _texts(document, "missing")]
+    contents += [Note(text=f"PROBLEM in syft: {text}") for text in _texts(document, "problems")]
+    return contents or [Note(text="no decisions yet")]
 
 
 def _records(document: Mapping[str, object], name: str) -> list[Mapping[str, object]]:

@@ -54,7 +54,7 @@ def test_a_submission_shows_the_request_and_its_digest(town: Town) -> None:
     assert f"REQUEST {digest}" in said
     page = good("review", "show", digest, "-s", town.bank).out
     assert "WHAT LEAVES" in page
-    assert "STATE PENDING" in page
+    assert "STATE\nPENDING" in page
     assert "missing: 1 more owner must approve" in page
     assert good("review", "show", digest, "--json", "-s", town.bank).document["digest"] == digest
 

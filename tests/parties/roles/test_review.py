@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from parties.roles.facts import Change, Fact, Group, Message, Note, Values, facts_text, section
 from parties.roles.review import listing_text, readable_bytes, review_text
 from parties.roles.reviewing import chosen, listing
 from protocols.errors import RequestError
@@ -34,6 +35,33 @@ def test_the_page_holds_all_that_is_decided_on() -> None:
     ):
         assert part in text, part
     assert max(map(len, text.splitlines())) <= 120
+
+
+def test_every_kind_of_fact_is_told_whole() -> None:
+    contents = (
+        Fact(name="analyst", text="ana"),
+        Group(title="bank", items=("one", "two")),
+        Message(
+            sender="shop", receiver="bank", kind="Views", repetitions=4, size="300 B", shapes="aligned 30"
+        ),
+        Change(field="runs", old="1", new="2"),
+        Values(pairs=(("d", "2"), ("steps", "4"))),
+        Note(text="word " * 40 + "end"),
+    )
+    text = facts_text([section("First", contents[:3]), section("Second", contents[3:])])
+    assert text.splitlines()[:10] == [
+        "FIRST",
+        "analyst      ana",
+        "bank:",
+        "    - one",
+        "    - two",
+        "shop -> bank  Views: up to 4 messages of 300 B (aligned 30)",
+        "",
+        "SECOND",
+        "    runs: 1 -> 2",
+        "d=2, steps=4",
+    ]
+    assert text.split()[-41:] == ["word"] * 40 + ["end"]
 
 
 @pytest.mark.parametrize(
