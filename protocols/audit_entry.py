@@ -69,6 +69,8 @@ class AuditEvent(StrEnum):
     SERVER_STARTED = "server_started"
     SERVER_STOPPED = "server_stopped"
     LOG_REPAIRED = "log_repaired"
+    LOG_READ = "log_read"
+    LOG_EXPORTED = "log_exported"
 
 
 class Result(StrEnum):

@@ -1,4 +1,7 @@
-"""Commands on the audit log: verify it, alone or against the heads that others hold of it; show it; hand heads over."""
+"""Commands on the audit log: verify it, show it, trace through it, export it; hand other parties' heads over.
+
+Each of them is for the party's own people, and each is itself an entry of the log.
+"""
 
 from pathlib import Path
 from typing import Annotated
@@ -8,10 +11,19 @@ import typer
 from parties.commands.options import JsonOption, StateOption, example, party, show
 
 audit = typer.Typer(
-    help="The hash-chained audit log of this party.",
+    help="The hash-chained audit log of this party. Reading it is logged too.",
     epilog=example("fedaccord audit verify --state bank"),
     no_args_is_help=True,
 )
+ReaderOption = Annotated[
+    str, typer.Option("--as", help="Who reads: a person of `fedaccord person list`, in any role.")
+]
+HeadOption = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--head", "--peer-head", help="A signed head of this log that another party holds; may be repeated."
+    ),
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -23,17 +35,14 @@ def register(app: typer.Typer) -> None:
     "verify", epilog=example("fedaccord audit verify --state bank --head bank-head-from-retailer.json")
 )
 def verify(
-    state: StateOption,
-    head: Annotated[
-        list[Path] | None,
-        typer.Option(help="A signed head of this log that another party holds; may be repeated."),
-    ] = None,
-    as_json: JsonOption = False,
+    state: StateOption, head: HeadOption = None, person: ReaderOption = "owner", as_json: JsonOption = False
 ) -> None:
-    """Check every entry of the log, and that nothing was cut off since a head was signed."""
+    """Check every entry of the log, and that nothing was cut off or rewritten since a head was signed."""
     from parties.roles.auditing import verify_log
+    from parties.roles.log_access import read_log
 
-    document, text = verify_log(party(state), tuple(head or ()))
+    here, heads = party(state), tuple(head or ())
+    document, text = read_log(here, person, "verification", lambda: verify_log(here, heads))
     show(document, as_json, text)
 
 
@@ -41,12 +50,57 @@ def verify(
 def show_log(
     state: StateOption,
     last: Annotated[int, typer.Option(min=1, help="How many of the newest entries.")] = 20,
+    person: ReaderOption = "owner",
     as_json: JsonOption = False,
 ) -> None:
     """Show the newest entries, one line each."""
     from parties.roles.auditing import entries
+    from parties.roles.log_access import read_log
 
-    document, text = entries(party(state), last)
+    here = party(state)
+    document, text = read_log(here, person, f"the last {last} entries", lambda: entries(here, last))
+    show(document, as_json, text)
+
+
+@audit.command("trace", epilog=example("fedaccord audit trace customers:1 --state bank"))
+def trace_one(
+    what: Annotated[
+        str,
+        typer.Argument(help="A model's or request's digest, or its first characters; or BLOCK[:VERSION]."),
+    ],
+    state: StateOption,
+    person: ReaderOption = "owner",
+    as_json: JsonOption = False,
+) -> None:
+    """Lead from a model to its data versions, approvals, code and agreement; from a data version to its models."""
+    from parties.roles.log_access import read_log
+    from parties.roles.tracing import trace
+
+    here = party(state)
+    document, text = read_log(here, person, f"trace of {what[:80]}", lambda: trace(here, what))
+    show(document, as_json, text)
+
+
+@audit.command(
+    "export",
+    epilog=example("fedaccord audit export --from 2026-01-01 --to 2026-06-30 --out export --state bank"),
+)
+def export(
+    state: StateOption,
+    since: Annotated[str, typer.Option("--from", help="First day, in UTC, as in 2026-01-31.")],
+    until: Annotated[str, typer.Option("--to", help="Last day, in UTC.")],
+    out: Annotated[Path, typer.Option(help="New folder for entries.jsonl, log.html and head.json.")],
+    head: HeadOption = None,
+    person: ReaderOption = "owner",
+    as_json: JsonOption = False,
+) -> None:
+    """Write the entries of some days for an authority: as JSON Lines, and as a page with the log's verification."""
+    from parties.roles.audit_export import export_log, parse_day
+
+    here = party(state)
+    document, text = export_log(
+        here, parse_day(since), parse_day(until), out, heads=tuple(head or ()), person=person
+    )
     show(document, as_json, text)
 
 
@@ -54,12 +108,15 @@ def show_log(
 def heads(
     state: StateOption,
     out: Annotated[Path, typer.Option(help="Folder for one file per peer.")],
+    person: ReaderOption = "owner",
 ) -> None:
     """Write the signed heads of other parties' logs that this party received, for them to verify against."""
-    from parties.roles.auditing import write_peer_heads
+    from parties.roles.auditing import newest_heads, write_heads
+    from parties.roles.log_access import read_log
 
-    paths = write_peer_heads(party(state), out)
+    here = party(state)
+    paths = write_heads(read_log(here, person, "heads of other parties", lambda: newest_heads(here)), out)
     for path in paths:
         typer.echo(str(path))
     if not paths:
-        typer.echo("no heads of other parties yet: they come with a run's last message", err=True)
+        typer.echo("no heads of other parties yet: they come with a run's first message", err=True)

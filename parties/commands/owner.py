@@ -146,7 +146,11 @@ def person_add(
     name: Annotated[str, typer.Argument(help="Short name of the person.")],
     state: StateOption,
     role: Annotated[
-        str, typer.Option(help="What the person decides as.", click_type=Choice(["owner", "reviewer"]))
+        str,
+        typer.Option(
+            help="What the person decides as; an auditor only reads.",
+            click_type=Choice(["owner", "reviewer", "auditor"]),
+        ),
     ] = "reviewer",
     organisation: Annotated[
         str, typer.Option(help="The person's organisation; without it this party's.")
@@ -154,7 +158,7 @@ def person_add(
     passphrase_file: NewPassphraseFile = None,
     ask_passphrase: AskPassphrase = False,
 ) -> None:
-    """Add a person who may approve, with a key of their own."""
+    """Add a person who may approve (or, as an auditor, read the audit log), with a key of their own."""
     from parties.roles.owner import add_person
 
     here = party(state)
@@ -165,14 +169,15 @@ def person_add(
         organisation=organisation,
         passphrase=new_passphrase(passphrase_file, ask_passphrase),
     )
+    may = "read the audit log" if added.role == "auditor" else "approve"
     typer.echo(
-        f"{added.role} {added.name} may approve; key in {here.folder / 'keys' / 'people' / (name + '.pem')}"
+        f"{added.role} {added.name} may {may}; key in {here.folder / 'keys' / 'people' / (name + '.pem')}"
     )
 
 
 @person.command("list", epilog=example("fedaccord person list --state bank"))
 def person_list(state: StateOption, as_json: JsonOption = False) -> None:
-    """Show who may approve."""
+    """Show who may approve, and who may read the audit log as an auditor."""
     from parties.home.people import read_people
 
     people = read_people(party(state).folder)

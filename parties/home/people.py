@@ -1,4 +1,4 @@
-"""The people of one party who may decide: owners and reviewers, each with a public key of their own."""
+"""The people of one party: owners and reviewers, who decide, and auditors, who only read. Each has an own key."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
@@ -10,12 +10,13 @@ from parties.home.private_files import read_json, write_json
 from protocols import keys
 from protocols.errors import ConfigError, StateError
 
-ROLES = ("owner", "reviewer")
+ROLES = ("owner", "reviewer", "auditor")
+"""An auditor reads requests and the audit log and decides on nothing: no approval knows that role."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Person:
-    """One person: `role` is owner or reviewer, `key` the hex Ed25519 public key; ConfigError naming a wrong field."""
+    """One person: `role` is one of ROLES, `key` the hex Ed25519 public key; ConfigError naming a wrong field."""
 
     name: str
     role: str

@@ -25,8 +25,7 @@ def verify_log(state: State, heads: tuple[Path, ...]) -> tuple[dict[str, object]
 
     Each head must be of this party's log, under this party's key.
     """
-    signed = tuple(_own_head(state, path) for path in heads)
-    head = verify(state.audit_path, heads=signed)
+    head, signed = check_log(state, heads)
     document: dict[str, object] = {
         "party": state.name,
         "status": "ok",
@@ -34,13 +33,24 @@ def verify_log(state: State, heads: tuple[Path, ...]) -> tuple[dict[str, object]
         "head": head.hash,
         "heads_compared": [{"index": s.head.index, "time": s.time} for s in signed],
     }
+    return document, verdict(head, signed)
+
+
+def check_log(state: State, heads: tuple[Path, ...]) -> tuple[Head, tuple[SignedHead, ...]]:
+    """The head of the log and the signed heads that it was compared with; raises like `verify_log`."""
+    signed = tuple(_own_head(state, path) for path in heads)
+    return verify(state.audit_path, heads=signed), signed
+
+
+def verdict(head: Head, signed: tuple[SignedHead, ...]) -> str:
+    """What was checked, in one line."""
     fits = (
         "1 signed head that another party holds fits"
         if len(signed) == 1
         else f"{len(signed)} signed heads fit"
     )
     compared = f", and {fits}" if signed else ""
-    return document, f"ok: {head.index} entries of {state.name}, chain unbroken{compared}"
+    return f"ok: {head.index} entries of {head.party}, chain unbroken{compared}"
 
 
 def entries(state: State, last: int) -> tuple[dict[str, object], str]:
@@ -59,20 +69,30 @@ def entry_line(entry: Entry) -> str:
     ).rstrip()
 
 
-def write_peer_heads(state: State, out: Path) -> tuple[Path, ...]:
-    """Writes the newest signed head of each peer's log that this party holds, one file `PEER-head.json` each."""
+def newest_heads(state: State) -> tuple[SignedHead, ...]:
+    """The newest signed head of each peer's log that this party holds, by the peers' names."""
     newest: dict[str, SignedHead] = {}
     for head in peer_heads(state):
         known = newest.get(head.head.party)
         if known is None or head.head.index >= known.head.index:
             newest[head.head.party] = head
+    return tuple(head for _, head in sorted(newest.items()))
+
+
+def write_peer_heads(state: State, out: Path) -> tuple[Path, ...]:
+    """Writes the newest signed head of each peer's log that this party holds."""
+    return write_heads(newest_heads(state), out)
+
+
+def write_heads(heads: Iterable[SignedHead], out: Path) -> tuple[Path, ...]:
+    """Writes the heads of peers' logs, one file `PEER-head.json` each."""
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise StateError(f"folder {out}: {error.strerror}", remedy="name another folder") from error
     paths = []
-    for name, head in sorted(newest.items()):
-        paths.append(out / f"{name}-head.json")
+    for head in heads:
+        paths.append(out / f"{head.head.party}-head.json")
         write_private(paths[-1], to_text(head) + "\n")
     return tuple(paths)
 

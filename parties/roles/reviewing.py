@@ -14,7 +14,7 @@ from parties.home.state import State
 from parties.roles.facts import Content, Note, Section, facts_text, section
 from parties.roles.review import listing_text, review_sections
 from protocols.approval import Decision, Role, decide, decision_text
-from protocols.errors import DatasiteError, RequestError
+from protocols.errors import ApprovalError, DatasiteError, RequestError
 from protocols.keys import load_key
 from protocols.request import ComputationRequest
 
@@ -110,9 +110,14 @@ def record(
     `wait` is for how many seconds to wait for the steward on both sides of it: for a request that was just submitted,
     and for the decision to reach syft. DatasiteError when the decision stands and syft's request could not follow.
     """
+    who = find_person(state.folder, person)
+    if who.role not in set(Role):
+        raise ApprovalError(
+            f"{who.name} is an {who.role}, who reads and doesn't decide",
+            remedy="an owner or a reviewer decides",
+        )
     key = load_key(key_path(state, person), passphrase)
     digest = find_digest(state, start, wait=wait)
-    who = find_person(state.folder, person)
     signed = decide(
         digest=digest,
         party=state.name,

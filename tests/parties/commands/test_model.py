@@ -137,6 +137,49 @@ def test_from_a_model_to_data_people_and_code_and_back(trained: Trained) -> None
     assert "alignment_tag" not in said
 
 
+def test_P12_a_trace_leads_from_a_model_to_its_data_approvals_code_and_agreement_and_back(
+    trained: Trained,
+) -> None:
+    bank, digest = trained.town.bank, trained.digest
+    found = good("audit", "trace", digest[:8], "--json", "-s", bank).document
+    assert (found["kind"], found["request"]) == ("model", digest)
+    data = records(found["data"])
+    assert [(d["party"], d["block"], d["version"], d["standing"]) for d in data] == [
+        ("bank", "customers", 1, "current"),
+        ("shop", "visitors", 1, "at its party"),
+    ]
+    assert (
+        data[0]["commitment"] == Store(state_of(trained.town, "bank").blocks).describe("customers").commitment
+    )
+    assert [(a["person"], a["decision"]) for a in records(found["approvals"])] == [("owner", "approve")]
+    code, agreement = found["code"], found["agreement"]
+    assert isinstance(code, dict)
+    assert isinstance(agreement, dict)
+    assert code["digest"] == catalog.code_digest()
+    assert (agreement["purpose"], agreement["parties"]) == ("churn", {"active": "bank", "passive": "shop"})
+    assert agreement["policy_then"] == agreement["policy_now"]
+    assert agreement["countersigned"]
+    assert {"submitted", "approved", "countersigned", "started"} <= {
+        str(line["event"]) for line in records(found["log"])
+    }
+    back = good("audit", "trace", "customers:1", "--json", "-s", bank).document
+    (version,) = records(back["versions"])
+    assert [(m["model"], m["standing"]) for m in records(version["models"])] == [(digest, "usable")]
+    assert digest in [r["request"] for r in records(version["requests"])]
+    for what in (digest, "customers"):
+        said = good("audit", "trace", what, "-s", bank).out
+        assert digest in said
+        assert str(data[0]["commitment"]) in said
+    assert "blocks: customers" in bad("audit", "trace", "visitors", "-s", bank)
+    assert "has no version '2'" in bad("audit", "trace", "customers:2", "-s", bank)
+
+
+def records(value: object) -> list[dict[str, object]]:
+    assert isinstance(value, list)
+    assert all(isinstance(row, dict) for row in value)
+    return value
+
+
 def test_both_parties_hold_parts_of_the_same_training(trained: Trained) -> None:
     tags = []
     for state in (trained.town.bank, trained.town.shop):
