@@ -163,7 +163,11 @@ def examine(request: "Request", client: "DatasiteClient") -> Examination:
         digest = digest_of(signed)
     except FedaccordError as error:
         return Examination(
-            name=name, signed="", digest="", problems=(f"no signed request is pinned: {error}",)
+            name=name,
+            signed="",
+            digest="",
+            problems=(f"no signed request is pinned: {error}",),
+            code=str(code.raw_code),
         )
     wanted = expected(
         found,
@@ -178,7 +182,9 @@ def examine(request: "Request", client: "DatasiteClient") -> Examination:
             function_input_kwargs=list(ARGUMENTS),
         ),
     )
-    return Examination(name=name, signed=signed, digest=digest, problems=differences(found, wanted))
+    return Examination(
+        name=name, signed=signed, digest=digest, problems=differences(found, wanted), code=str(code.raw_code)
+    )
 
 
 def _submission(request: "Request", code: "UserCode", client: "DatasiteClient") -> Submission:

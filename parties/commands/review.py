@@ -51,6 +51,19 @@ def show_request(digest: DigestArgument, state: StateOption, as_json: JsonOption
     show(found.document, as_json, found.text())
 
 
+@review.command("code", epilog=example("fedaccord review code 1 --state bank"))
+def show_code(
+    number: Annotated[int, typer.Argument(min=1, help="The number in `fedaccord review list`.")],
+    state: StateOption,
+    as_json: JsonOption = False,
+) -> None:
+    """Show foreign code with what stands out in it; it is never run, and can't be approved through fedaccord."""
+    from parties.roles.reviewing import foreign_code
+
+    document, text = foreign_code(party(state), number)
+    show(document, as_json, text)
+
+
 @review.command("approve", epilog=example("fedaccord review approve 3fa9c1 --as owner --state bank"))
 def approve(
     digest: DigestArgument,

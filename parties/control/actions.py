@@ -1,9 +1,9 @@
 """The actions of the supervisor's socket: what each asks for, and which part of the supervisor answers.
 
-From the shim: `call`. From the owner's command line: `requests`, `request`, `decide`, `start`, `status`, `cancel`,
-`head`, `add_user`, `publish`, `task_state`, `shutdown`. From the steward: `ingest`, `ingest_foreign`, `next_task`,
-`task_done`. From a worker: `sign_head`, `run_committed`. Answers are plain dicts; refusals are raised and become typed
-answers.
+From the shim: `call`. From the owner's command line and console: `requests`, `request`, `foreign`, `decide`, `start`,
+`status`, `cancel`, `head`, `add_user`, `publish`, `task_state`, `shutdown`. From the steward: `ingest`,
+`ingest_foreign`, `next_task`, `task_done`. From a worker: `sign_head`, `run_committed`. Answers are plain dicts;
+refusals are raised and become typed answers.
 """
 
 import threading
@@ -25,6 +25,7 @@ from parties.control.watch import Watch
 from parties.home.accounts import Accounts
 from parties.home.documents import check_digest
 from parties.home.journal import Actor, Journal
+from parties.home.people import read_people
 from parties.home.state import State
 from protocols.audit import AuditEvent, sign_head, to_text
 from protocols.errors import AlignmentsUsedError, FedaccordError, RequestError
@@ -121,12 +122,14 @@ class Actions:
         return view | {"approval": self.reception.approval_text(digest)}
 
     def _owner(self, request: Fields) -> Actor:
-        """Whoever works at the owner's command line; the socket answers our own user only, so the name is as given."""
+        """Whoever works at the owner's desk; the socket answers our own user only, so name and origin are as given."""
+        name = fields.text(request, "person", "owner")
+        known = next((person for person in read_people(self.state.folder) if person.name == name), None)
         return Actor(
-            who=fields.text(request, "person", "owner"),
-            role="owner",
-            organisation=self.state.organisation,
-            origin="socket",
+            who=name,
+            role="owner" if known is None else known.role,
+            organisation=self.state.organisation if known is None else known.organisation,
+            origin=fields.text(request, "origin", "socket"),
         )
 
     def requests(self, request: Fields) -> Answer:
@@ -202,11 +205,19 @@ class Actions:
 
     def ingest_foreign(self, request: Fields) -> Answer:
         """From the steward: code that isn't the shim."""
-        reasons = request.get("reasons")
-        listed = [str(reason) for reason in reasons] if isinstance(reasons, list) else []
-        name, caller = fields.text(request, "name"), fields.text(request, "caller")
-        self.reception.ingest_foreign(name, caller, fields.text(request, "email"), listed)
+        self.reception.foreign.add(
+            fields.text(request, "name"),
+            fields.text(request, "caller"),
+            fields.text(request, "email"),
+            fields.texts(request, "reasons"),
+            fields.texts(request, "warnings"),
+            fields.text(request, "code", ""),
+        )
         return {}
+
+    def foreign(self, request: Fields) -> Answer:
+        """One submission of foreign code with its text, for the owner."""
+        return self.reception.foreign.view(fields.whole(request, "number"), self._owner(request))
 
     def next_task(self, request: Fields) -> Answer:
         """The steward's next task, its details flat beside id and kind; null when there is none for a while."""
@@ -249,6 +260,7 @@ ACTIONS: dict[str, Callable[[Actions, Fields], Answer]] = {
     "task_state": Actions.task_state,
     "ingest": Actions.ingest,
     "ingest_foreign": Actions.ingest_foreign,
+    "foreign": Actions.foreign,
     "next_task": Actions.next_task,
     "task_done": Actions.task_done,
 }

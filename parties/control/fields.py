@@ -17,6 +17,14 @@ def text(fields: Fields, name: str, default: str | None = None) -> str:
     return value
 
 
+def texts(fields: Fields, name: str) -> list[str]:
+    """The texts in a list; none when it is missing. RequestError when it is no list of texts."""
+    value = fields.get(name, [])
+    if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
+        raise RequestError(f"field {name} must be a list of texts")
+    return value
+
+
 def whole(fields: Fields, name: str) -> int:
     """The whole number in a field; RequestError otherwise, and for one of more than 15 digits."""
     value = fields.get(name)

@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from parties.control.alignments import Alignments, planned_alignments
+from parties.control.foreign import ForeignShelf
 from parties.control.runs import Ledger, RequestRow, RunState
 from parties.control.tasks import TaskQueue
 from parties.control.validate import CurrentBlock, check_blocks
@@ -42,7 +43,6 @@ EVENTS = {
 }
 AHEAD = timedelta(seconds=5)
 """How far ahead of our clock a decision at our own desk may be dated: both clocks are usually the same one."""
-FOREIGN_KEPT = 100  # requests that aren't the shim, shown to the owner; all are in the audit log
 
 
 class Reception:
@@ -74,7 +74,7 @@ class Reception:
         self._documents = Documents(state.folder)
         self._deciding = threading.Lock()
         self._ingesting = threading.Lock()  # of two that bring the same request only one logs it
-        self._foreign: list[dict[str, str]] = []
+        self.foreign = ForeignShelf(journal)
 
     def ingest(self, signed_text: str, caller: str, email: str) -> RequestRow:
         """Takes in a signed request as PENDING, bound to the syft key that submitted it; again is fine.
@@ -109,21 +109,6 @@ class Reception:
                 self._documents.save_request(signed)
                 self._ledger.bind(digest, caller=caller, analyst=analyst.name, allowed=runs, now=self._now())
         return self._ledger.find(digest)
-
-    def ingest_foreign(self, name: str, caller: str, email: str, reasons: list[str]) -> None:
-        """Notes that somebody submitted code that isn't the shim; it can't be approved through us."""
-        entry = {
-            "name": one_line(name, 80),
-            "caller": one_line(caller, 64),
-            "email": one_line(email, 200),
-            "reasons": one_line("; ".join(reasons), 2000),
-        }
-        actor = Actor(
-            who=entry["email"] or "nobody", role="analyst", organisation="unverified", origin="syft"
-        )
-        error = RequestError(f"foreign code: {entry['reasons']}")
-        self._journal.refused(AuditEvent.SUBMITTED, actor, f"code {entry['name'] or 'without a name'}", error)
-        self._foreign = [*self._foreign, entry][-FOREIGN_KEPT:]
 
     def decide(self, decision_text: str) -> tuple[RequestRow, str]:
         """Takes one person's signed decision: countersigns when our policy is satisfied, or ends the request.
@@ -297,7 +282,10 @@ class Reception:
 
     def listing(self) -> dict[str, object]:
         """All requests with what is missing, oldest change first; the foreign code that came since the start."""
-        return {"requests": [self._line(row) for row in self._ledger.all()], "foreign": list(self._foreign)}
+        return {
+            "requests": [self._line(row) for row in self._ledger.all()],
+            "foreign": self.foreign.listing(),
+        }
 
     def _line(self, row: RequestRow) -> dict[str, object]:
         """The request's line; one whose papers are damaged says so, and the others go on."""

@@ -21,6 +21,8 @@ from protocols.request import ComputationRequest
 WAIT_SECONDS = 10.0
 """How long a command waits for the steward: it looks for new requests about once a second."""
 POLL = 0.3
+SOCKET = "socket"
+"""Where a reading comes from, as the log has it, unless the console says otherwise."""
 
 
 def listing(document: Mapping[str, object]) -> str:
@@ -28,10 +30,28 @@ def listing(document: Mapping[str, object]) -> str:
     lines = [listing_text(_records(document, "requests"))]
     for entry in _records(document, "foreign"):
         lines.append(
-            f"FOREIGN CODE {entry.get('name') or 'without a name'} from {entry.get('email')}: not approvable here, "
-            f"because {entry.get('reasons')}"
+            f"FOREIGN CODE {entry.get('number')}: {entry.get('name') or 'without a name'} from {entry.get('email')}: "
+            f"not approvable here, because {entry.get('reasons')}"
         )
+        lines += [f"{'':<14}{text}" for text in _texts(entry, "warnings")]
     return "\n".join(lines)
+
+
+def foreign_code(
+    state: State, number: int, *, person: str = "owner", origin: str = SOCKET
+) -> tuple[dict[str, object], str]:
+    """One submission of foreign code, as the supervisor's document and as text; the person's reading is logged."""
+    document = ask(state.folder, "foreign", number=number, person=person, origin=origin)
+    code = str(document["code"]).split("\n")
+    return document, "\n".join(
+        [
+            f"FOREIGN CODE {number}: {document['name'] or 'without a name'} from {document['email']}",
+            f"not approvable here, because {document['reasons']}",
+            *_texts(document, "warnings"),
+            "",
+            *(f"{line:>5}  {text}" for line, text in enumerate(code, 1)),
+        ]
+    )
 
 
 def key_path(state: State, person: str) -> Path:
@@ -77,10 +97,10 @@ class Page:
         return f"REQUEST {self.digest}\n\n{facts_text(self.sections)}"
 
 
-def page(state: State, start: str, *, person: str = "owner", wait: float = 0.0) -> Page:
+def page(state: State, start: str, *, person: str = "owner", origin: str = SOCKET, wait: float = 0.0) -> Page:
     """One request with all that a reviewer of it is shown; the reading is logged as this person's."""
     digest = find_digest(state, start, wait=wait)
-    document = ask(state.folder, "request", digest=digest, person=person)
+    document = ask(state.folder, "request", digest=digest, person=person, origin=origin)
     request = Documents(state.folder).request(digest).request
     alignments = _texts(document, "alignments")
     return Page(

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from parties.shim import function_name
+from parties.syft_side.foreign_code import LONGEST, code_warnings
 from parties.syft_side.publication import Publication
 from protocols.errors import DatasiteError, FedaccordError
 
@@ -41,12 +42,14 @@ class Examination:
     """A request compared with the shim: the function's name, the signed request's text, and every difference found.
 
     `problems` is empty exactly when the request is the shim for the request in `signed`; then `digest` is its digest.
+    `code` is the submitted text as the server holds it, "" when it can't be shown.
     """
 
     name: str
     signed: str
     digest: str
     problems: tuple[str, ...]
+    code: str = ""
 
 
 class Desk(Protocol):
@@ -108,7 +111,13 @@ class Steward:
     def _report(self, request: CodeRequest, found: Examination) -> None:
         """Tells the supervisor; a shim that it refuses is denied with the typed reason, which the analyst can read."""
         if found.problems:
-            foreign = {"name": found.name, "email": request.email, "reasons": list(found.problems)}
+            foreign = {
+                "name": found.name,
+                "email": request.email,
+                "reasons": list(found.problems),
+                "warnings": [warning.text() for warning in code_warnings(found.code)],
+                "code": found.code[:LONGEST],
+            }
             answer = self._supervisor({"action": "ingest_foreign", "caller": request.caller, **foreign})
         else:
             shim = {"signed": found.signed, "caller": request.caller, "email": request.email}

@@ -186,7 +186,7 @@ def test_a_removed_decision_is_not_written_over(desk: Desk) -> None:
 
 @pytest.mark.parametrize("strange", ["a\nb\x00c", " x ", "\u202eevil", "\ud800", "y" * 5000, "\n", ""])
 def test_foreign_code_with_strange_names_is_logged(desk: Desk, strange: str) -> None:
-    desk.reception.ingest_foreign(strange, CALLER, strange, [strange])
+    desk.reception.foreign.add(strange, CALLER, strange, [strange], [strange], strange)
     assert desk.decided(AuditEvent.SUBMITTED) == ["refused"]
     shown = json.dumps(desk.reception.listing()["foreign"], ensure_ascii=False)
     assert shown.encode().decode().isprintable()

@@ -221,10 +221,17 @@ def test_a_request_belongs_to_the_caller_who_submitted_it(offices: Offices) -> N
 
 def test_foreign_code_is_shown_and_can_not_be_approved(offices: Offices) -> None:
     with running(offices):
-        offices.ask("ingest_foreign", name="evil", caller=CALLER, email=EMAIL, reasons=["text differs"])
+        told = {"name": "evil", "caller": CALLER, "email": EMAIL, "reasons": ["text differs"]}
+        offices.ask("ingest_foreign", **told, warnings=["line 1: file: open"], code="open('x')\n\x1b[2J")
         (foreign,) = offices.ask("requests")["foreign"]  # type: ignore[misc]
-        assert foreign["name"] == "evil"
+        assert (foreign["name"], foreign["warnings"]) == ("evil", ["line 1: file: open"])
+        assert "code" not in foreign
+        shown = offices.ask("foreign", number=foreign["number"], person="owner")
+        assert shown["code"] == "open('x')\n\\x1b[2J", "a terminal must not obey it"
+        assert offices.ask("foreign", number=9)["error"] == "request"
+        assert offices.ask("ingest_foreign", **told, warnings=[1])["error"] == "request"
     assert count(offices, AuditEvent.SUBMITTED, "refused") == 1
+    assert count(offices, AuditEvent.VIEWED) == 1
 
 
 MALFORMED: list[dict[str, object]] = [

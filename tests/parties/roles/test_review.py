@@ -100,11 +100,18 @@ ROW = {
 
 
 def test_a_listing_shows_what_is_missing_and_warns_of_foreign_code() -> None:
-    foreign = {"name": "steal", "email": "x@y", "reasons": "text differs from the shim's"}
+    foreign = {
+        "number": 1,
+        "name": "steal",
+        "email": "x@y",
+        "reasons": "text differs from the shim's",
+        "warnings": ["line 2: rows: head"],
+    }
     lines = listing({"requests": [ROW], "foreign": [foreign]}).splitlines()
     assert lines[0].startswith("abc000000000  PENDING")
     assert lines[1].strip() == "missing: 1 more owner must approve"
-    assert lines[2].startswith("FOREIGN CODE steal from x@y: not approvable here")
+    assert lines[2].startswith("FOREIGN CODE 1: steal from x@y: not approvable here")
+    assert lines[3].strip() == "line 2: rows: head"
     assert listing_text([]) == "no requests"
 
 

@@ -28,7 +28,10 @@ class MemoryDesk:
     def add(self, uid: str, digest: str, caller: str = ANA, problems: tuple[str, ...] = ()) -> None:
         request = CodeRequest(uid=uid, caller=caller, email="ana@lab.example.org", pending=True)
         signed = "" if problems else f"signed {digest}"
-        examination = Examination(name=function_name(digest), signed=signed, digest=digest, problems=problems)
+        code = "def leak(rows):\n    return rows.to_dict()\n" if problems else ""
+        examination = Examination(
+            name=function_name(digest), signed=signed, digest=digest, problems=problems, code=code
+        )
         self.found[uid] = (request, examination)
 
     def requests(self) -> tuple[CodeRequest, ...]:
@@ -122,6 +125,8 @@ def test_foreign_code_is_reported_once_and_touched_by_nobody(
     (told,) = supervisor.told
     assert (told["action"], told["name"]) == ("ingest_foreign", function_name(DIGEST))
     assert told["reasons"] == ["text differs", "limit differs"]
+    assert told["code"].startswith("def leak")
+    assert told["warnings"][0].startswith("line 2: rows: to_dict")
     assert desk.log == []
 
 
