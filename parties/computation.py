@@ -18,6 +18,10 @@ from protocols.wire import Message
 from vertical.table import PartyData, Split
 
 Parameters: TypeAlias = tuple[tuple[str, str | int | float | bool], ...]
+Given: TypeAlias = Mapping[str, object]
+"""The settings that a plan says, before anything is checked."""
+Rows: TypeAlias = Mapping[str, int]
+"""Published upper bound of the rows of each role's block."""
 Arrays: TypeAlias = Mapping[str, NDArray[np.generic]]
 Resume: TypeAlias = Arrays | None
 """The state of a checkpoint that a program goes on from, or None: from the beginning."""
@@ -67,7 +71,7 @@ class Inputs:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MockPeople:
-    """Whom a rehearsal invents so that every bound of the manifest is reached.
+    """Whom a rehearsal invents so that bounds of the manifest are reached.
 
     `common` people are in all blocks: the first `train` of them training people, then `test` test people, the rest for
     validation. Everybody else is in the split `alone`.
@@ -125,9 +129,12 @@ class Computation:
     opened, "" for none; without `reads_columns` only keys are read. `row_bounds` names the parameters that bound the
     manifest's numbers of rows.
 
-    `parameters(given, minimum_overlap)` completes and checks settings (ConfigError); `manifest` derives the release
-    manifest from complete parameters and the published rows of each role's block, and `mock_people` whom a rehearsal
-    of it needs, from the same; `program` makes a role's program, which runs until its Outcome; `kinds` are all messages
+    `parameters(given, minimum_overlap)` completes and checks settings (ConfigError); `bounds(given, rows,
+    minimum_overlap)` are the row bounds that a plan leaves out, such that all can be reached with blocks of these rows;
+    `manifest` derives the release manifest from complete parameters and the rows, and `mock_people`, with the minimum
+    overlap, whom its rehearsals need: of some bounds each can be reached, but not with the same people.
+    `check_rows(parameters, rows, minimum_group)` raises RequestError for a request that could tell nothing of such
+    blocks. `program` makes a role's program, which runs until its Outcome; `kinds` are all messages
     that its worker decodes. `model_left` and `model_used` say what model a run leaves and uses, if any;
     `own_rows` reads what it left about people of this party's own (None: nothing).
     """
@@ -138,13 +145,15 @@ class Computation:
     roles: tuple[str, ...]
     analyst_receives: tuple[str, ...]
     parameters: Callable[[Mapping[str, object], int], Parameters]
-    manifest: Callable[[Parameters, Mapping[str, int]], tuple[Release, ...]]
-    mock_people: Callable[[Parameters, Mapping[str, int]], MockPeople]
+    manifest: Callable[[Parameters, Rows], tuple[Release, ...]]
+    mock_people: Callable[[Parameters, Rows, int], tuple[MockPeople, ...]]
     program: Callable[[Inputs], Program[Outcome]]
     kinds: Callable[[], tuple[type[Message], ...]]
     label_role: str = ""
     reads_columns: bool = True
     row_bounds: tuple[str, ...] = ()
+    bounds: Callable[[Given, Rows, int], Mapping[str, int]] = lambda given, rows, least: {}
+    check_rows: Callable[[Parameters, Rows, int], None] = lambda parameters, rows, group: None
     model_left: ModelLeft | None = None
     model_used: ModelUsed | None = None
     own_rows: Callable[[Arrays], OwnRows | None] | None = None

@@ -92,7 +92,7 @@ def overlap_report(size: int, hidden: Hidden, k: int) -> dict[str, Json]:
     if hidden is Hidden.SMALL:
         return _suppressed(f"<{k}", f"fewer than {k} people")
     if hidden is Hidden.COMPLEMENT:
-        return _suppressed("complement", f"of one of the sets fewer than {k} people would not be common")
+        return _suppressed("complement", f"of one of the sets perhaps fewer than {k} people are not common")
     return {"people": size, "settings": {"rounded_down_to_a_multiple_of": k}}
 
 

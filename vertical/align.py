@@ -70,6 +70,23 @@ def align_terms(parameters: tuple[tuple[str, Scalar], ...], rows: Mapping[str, i
     )
 
 
+def most_told(terms: PsiTerms, group: int) -> int:
+    """The largest number of common people that `size_program` can tell under these terms; below `group`: none ever.
+
+    The client counts itself, but knows of a padded server set only the fewest people that it may hold.
+    """
+    server = terms.least_rows(terms.padded(terms.server_rows))
+    return (min(terms.client_rows, server) - group) // group * group
+
+
+def useful_bucket(terms: PsiTerms, group: int) -> int:
+    """The largest bucket under which some number could be told between sets of these bounds, 0 for none.
+
+    A set of r rows shows r or more, and so is known to hold at least r + 1 - bucket.
+    """
+    return max(0, min(terms.bucket, terms.server_rows + 1 - 2 * group))
+
+
 def size_program(
     role: str,
     keys: tuple[bytes, ...],

@@ -1,19 +1,39 @@
 """Alignments as entries of the catalog: how many people are common, or who."""
 
-from collections.abc import Mapping
+from dataclasses import replace
 
-from parties.computation import Computation, Inputs, MockPeople, Parameters
+from parties.computation import Computation, Inputs, MockPeople, Parameters, Rows
+from protocols.errors import RequestError
 from protocols.program import Outcome, Program
 from protocols.psi import PSI_KINDS, PSI_SIZE_KINDS, psi_manifest, size_manifest
 from vertical import align
 
 
-def _size_people(parameters: Parameters, rows: Mapping[str, int]) -> MockPeople:
-    return MockPeople(common=min(rows.values()) // 2)  # were all common, the rules would hide the size
+def check_can_be_told(parameters: Parameters, rows: Rows, group: int) -> None:
+    """RequestError when the rules would hide the size whatever it is: asking would only use up an alignment."""
+    terms = align.align_terms(parameters, rows)
+    if align.most_told(terms, group) >= group:
+        return
+    sizes = " and ".join(f"{count} ({role})" for role, count in rows.items())
+    if align.most_told(replace(terms, bucket=0), group) < group:
+        raise RequestError(
+            f"with at most {sizes} people and a smallest group of {group} no number of common people could be told",
+            remedy=f"ask for blocks of more than {2 * group} people, or with a smaller minimum_group if both policies "
+            "allow it",
+        )
+    raise RequestError(
+        f"size_bucket {terms.bucket} would hide every number of common people: of blocks of at most {sizes} people"
+        " nobody could see then that they aren't nearly empty",
+        remedy=f"ask with --bucket {align.useful_bucket(terms, group)} or less, or without one",
+    )
 
 
-def _pairs_people(parameters: Parameters, rows: Mapping[str, int]) -> MockPeople:
-    return MockPeople(common=align.align_terms(parameters, rows).most_common)
+def _size_people(parameters: Parameters, rows: Rows, least: int) -> tuple[MockPeople, ...]:
+    return (MockPeople(common=min(rows.values()) // 2),)  # were all common, the rules would hide the size
+
+
+def _pairs_people(parameters: Parameters, rows: Rows, least: int) -> tuple[MockPeople, ...]:
+    return (MockPeople(common=align.align_terms(parameters, rows).most_common),)
 
 
 def _size_program(inputs: Inputs) -> Program[Outcome]:
@@ -50,13 +70,14 @@ SIZE = Computation(
     roles=("active", "passive"),
     analyst_receives=(
         "how many people are common, rounded down to a multiple of the smallest group, or that it is hidden: "
-        "too few are common, or too few of one party's people are not",
+        "too few are common, or perhaps too few of one party's people are not",
     ),
     parameters=lambda given, least: align.complete(align.SIZE_SETTINGS, given),
     manifest=lambda given, rows: size_manifest(align.ACTIVE, align.PASSIVE, align.align_terms(given, rows)),
     mock_people=_size_people,
     program=_size_program,
     kinds=lambda: PSI_SIZE_KINDS,
+    check_rows=check_can_be_told,
     reads_columns=False,
 )
 PAIRS = Computation(
@@ -66,7 +87,7 @@ PAIRS = Computation(
     roles=("active", "passive"),
     analyst_receives=(
         "how many people are common, rounded down to a multiple of the smallest group, or that it is hidden: "
-        "too few of one party's people are not",
+        "perhaps too few of one party's people are not",
     ),
     parameters=lambda given, least: align.complete(align.PAIRS_SETTINGS, given),
     manifest=lambda given, rows: psi_manifest(align.ACTIVE, align.PASSIVE, align.align_terms(given, rows)),

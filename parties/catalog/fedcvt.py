@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from parties.computation import Arrays, Computation, Inputs, MockPeople, ModelLeft, Parameters
+from parties.computation import Arrays, Computation, Given, Inputs, MockPeople, ModelLeft, Parameters, Rows
 from protocols.errors import ConfigError, RequestError
 from protocols.program import Json, Outcome, Program
 from protocols.psi import UNBOUNDED
@@ -23,20 +23,50 @@ def _parameters(given: Mapping[str, object], minimum_overlap: int) -> Parameters
     return FedCVTConfig(**values).to_parameters()  # type: ignore[arg-type]  # the config checks every value
 
 
-def _manifest(parameters: Parameters, rows: Mapping[str, int]) -> tuple[Release, ...]:
+def _manifest(parameters: Parameters, rows: Rows) -> tuple[Release, ...]:
     from vertical.config import FedCVTConfig
     from vertical.manifest import manifest
 
     return manifest(FedCVTConfig.from_parameters(parameters), rows["active"], rows["passive"])
 
 
-def _mock_people(parameters: Parameters, rows: Mapping[str, int]) -> MockPeople:
+def _bounds(given: Given, rows: Rows, least: int) -> Mapping[str, int]:
+    """The bounds that a plan leaves out, such that every one can be reached with blocks of these rows.
+
+    All people of the smaller block may be common; as many train as usual, but at most half of them; the others may be
+    tested, and the passive party's may be alone.
+    """
+    from vertical.config import FedCVTConfig
+
+    usual = FedCVTConfig()
+    common = min(whole(given, "max_common", usual.max_common), *rows.values())
+    train = whole(given, "max_aligned_train", max(min(usual.max_aligned_train, common // 2), least))
+    alone = rows["passive"] - train
+    return {
+        "max_common": common,
+        "max_aligned_train": train,
+        "max_aligned_test": max(0, min(usual.max_aligned_test, common - train)),
+        "max_passive_only": max(0, min(usual.max_passive_only, alone)),
+    }
+
+
+def whole(given: Given, name: str, otherwise: int) -> int:
+    """The setting if it is given as a whole number; what else was given is refused when the settings are checked."""
+    value = given.get(name, otherwise)
+    return value if type(value) is int else otherwise
+
+
+def _mock_people(parameters: Parameters, rows: Rows, least: int) -> tuple[MockPeople, ...]:
+    """As many common people as may be; and, where too few others are left then, no more than are trained on."""
     from vertical.config import FedCVTConfig
 
     config = FedCVTConfig.from_parameters(parameters)
     common = min(config.max_common, *rows.values())
     train = min(config.max_aligned_train, common)
-    return MockPeople(common=common, train=train, test=min(config.max_aligned_test, common - train))
+    people = MockPeople(common=common, train=train, test=min(config.max_aligned_test, common - train))
+    if common == train or rows["passive"] - common >= config.max_passive_only:
+        return (people,)
+    return people, MockPeople(common=train, train=train)
 
 
 def _program(inputs: Inputs) -> Program[Outcome]:
@@ -113,5 +143,6 @@ TRAIN = Computation(
     model_left=ModelLeft(
         describe=_describe, preprocessing=_preprocessing, tensors=_tensors, without_memory=_without_memory
     ),
+    bounds=_bounds,
     row_bounds=("max_common", "max_aligned_train", "max_aligned_test", "max_passive_only"),
 )

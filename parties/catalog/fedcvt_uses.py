@@ -3,7 +3,18 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
-from parties.computation import Arrays, Computation, Inputs, MockPeople, ModelUsed, OwnRows, Parameters
+from parties.catalog.fedcvt import whole
+from parties.computation import (
+    Arrays,
+    Computation,
+    Given,
+    Inputs,
+    MockPeople,
+    ModelUsed,
+    OwnRows,
+    Parameters,
+    Rows,
+)
 from protocols.errors import ModelError
 from protocols.program import Outcome, Program
 from protocols.psi import UNBOUNDED
@@ -33,16 +44,31 @@ def _parameters(kind: Kind) -> Callable[[Mapping[str, object], int], Parameters]
     return complete
 
 
-def _mock_people(kind: Kind) -> Callable[[Parameters, Mapping[str, int]], MockPeople]:
-    def invent(parameters: Parameters, rows: Mapping[str, int]) -> MockPeople:
+def _bounds(given: Given, rows: Rows, least: int) -> Mapping[str, int]:
+    """The bounds that follow neither from the plan nor from the training: everybody who may be common, or alone."""
+    usual = UseConfig(model="0" * 64)
+    return {
+        "max_common": min(whole(given, "max_common", usual.max_common), *rows.values()),
+        "max_passive_only": max(0, min(usual.max_passive_only, rows["passive"] - least)),
+    }
+
+
+def _mock_people(kind: Kind) -> Callable[[Parameters, Rows, int], tuple[MockPeople, ...]]:
+    """As many common people as may be; and, where too few others are left then, as few as there must be."""
+
+    def invent(parameters: Parameters, rows: Rows, least: int) -> tuple[MockPeople, ...]:
         config = from_parameters(kind, parameters)
-        common = min(config.max_common, *rows.values())
         split = Split.TRAIN if config.split == People.ALL else Split[config.split.name]
-        return MockPeople(
-            common=common,
-            train=common if split == Split.TRAIN else 0,
-            test=common if split == Split.TEST else 0,
-            alone=split,
+        common = min(config.max_common, *rows.values())
+        few = rows["passive"] - common < config.max_passive_only and least < common
+        return tuple(
+            MockPeople(
+                common=people,
+                train=people if split == Split.TRAIN else 0,
+                test=people if split == Split.TEST else 0,
+                alone=split,
+            )
+            for people in ((common, least) if few else (common,))
         )
 
     return invent
@@ -147,6 +173,7 @@ def _computation(
         kinds=lambda: kinds,
         label_role=label_role,
         row_bounds=ROW_BOUNDS,
+        bounds=_bounds,
         model_used=_model_used(kind),
         own_rows=own_rows,
     )

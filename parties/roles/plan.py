@@ -136,8 +136,11 @@ def build_request(
     blocks = tuple(_block(party, _offer(party, offers), computation) for party in plan.parties)
     if "minimum_overlap" in plan.parameters:
         raise ConfigError("plan: minimum_overlap belongs beside the parameters, not among them")
-    parameters = computation.parameters(plan.parameters, plan.minimum_overlap)
-    manifest = computation.manifest(parameters, {block.role: block.rows for block in blocks})
+    rows = {block.role: block.rows for block in blocks}
+    bounds = computation.bounds(plan.parameters, rows, plan.minimum_overlap)
+    parameters = computation.parameters({**bounds, **plan.parameters}, plan.minimum_overlap)
+    computation.check_rows(parameters, rows, plan.minimum_group)
+    manifest = computation.manifest(parameters, rows)
     if aligns(manifest):
         _check_keys(plan, offers)
     if any(line.kind == PsiMatches.__name__ for line in manifest):  # a mere size asks for no number of people

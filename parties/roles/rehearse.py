@@ -1,8 +1,9 @@
 """The rehearsal of a request on the mock twins: the whole run in one process, before anybody is asked.
 
 The mocks are drawn out to the published numbers of rows and re-keyed so that the overlap is as large as the request
-allows. So the rehearsal's messages have to fit the manifest and fill nine tenths of each of its lines: bounds that are
-too wide would let more leave than the computation needs. Every number of a rehearsal is about nobody: marked MOCK.
+allows; where that leaves too few people alone, it is rehearsed once more with a small overlap. So the messages have to
+fit the manifest and fill nine tenths of each of its lines in one of the rehearsals: bounds that are too wide would let
+more leave than the computation needs. Every number of a rehearsal is about nobody: marked MOCK.
 """
 
 from collections.abc import Mapping
@@ -28,7 +29,10 @@ LEAST_FILL = 0.9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rehearsal:
-    """What a rehearsal showed: each role's report (MOCK), and how much of each manifest line was used, by its name."""
+    """What a rehearsal showed: each role's report (MOCK), and how much of each manifest line was used, by its name.
+
+    Of several the reports are the first one's; shares, messages and bytes are the largest.
+    """
 
     reports: Mapping[str, Mapping[str, Json]]
     fill: Mapping[str, float]
@@ -39,13 +43,47 @@ class Rehearsal:
 def rehearse(
     request: ComputationRequest, offers: Mapping[str, Offer], observe: Observe, *, seed: int = 0
 ) -> Rehearsal:
-    """Runs the request on the mocks of all parties (by party name).
+    """Runs the request on the mocks of all parties (by party name), once for each case that its bounds need.
 
-    Raises GateError when a message doesn't fit the manifest, and RequestError naming a line that is filled to less than
+    Raises GateError when a message doesn't fit the manifest, and RequestError naming a line that no case fills to
     LEAST_FILL.
     """
     computation = catalog.find(request.computation, request.computation_version)
-    data = _mock_data(request, computation, offers, seed)
+    cases = computation.mock_people(request.parameters, request.rows, request.minimum_overlap)
+    done = [_rehearse_case(request, computation, offers, people, observe, seed) for people in cases]
+    fill = {line: max(case.fill[line] for case in done) for line in done[0].fill}
+    _check_fill(fill, request, computation)
+    return Rehearsal(
+        reports=done[0].reports,
+        fill=fill,
+        messages=max(case.messages for case in done),
+        bytes=max(case.bytes for case in done),
+    )
+
+
+def _check_fill(fill: Mapping[str, float], request: ComputationRequest, computation: Computation) -> None:
+    slack = {line: share for line, share in fill.items() if share < LEAST_FILL}
+    if not slack:
+        return
+    listed = ", ".join(f"{line} {share:.0%}" for line, share in sorted(slack.items()))
+    rows = " and ".join(f"{block.rows} ({block.role})" for block in request.blocks)
+    raise RequestError(
+        f"the manifest is wider than the computation needs between blocks of at most {rows} people:"
+        f" {listed} used",
+        remedy=f"leave {', '.join(computation.row_bounds)} out of the parameters, then they follow from these numbers;"
+        ' or lower them: README, "A plan of your own"',
+    )
+
+
+def _rehearse_case(
+    request: ComputationRequest,
+    computation: Computation,
+    offers: Mapping[str, Offer],
+    people: MockPeople,
+    observe: Observe,
+    seed: int,
+) -> Rehearsal:
+    data = _mock_data(request, people, offers, seed)
     used = computation.model_used
     models = {} if used is None else used.mock(request.parameters, data)
     trace = Trace()
@@ -68,14 +106,6 @@ def rehearse(
         outcomes = simulate(programs, observe=trace.observe)
     trace.fits(request)
     fill = {f"{kind} {sender} -> {to}": share for (kind, sender, to), share in trace.fill(request).items()}
-    slack = {line: share for line, share in fill.items() if share < LEAST_FILL}
-    if slack:
-        listed = ", ".join(f"{line} {share:.0%}" for line, share in sorted(slack.items()))
-        raise RequestError(
-            f"the manifest is wider than the computation needs: {listed} used",
-            remedy=f"lower the bounds among the parameters ({', '.join(computation.row_bounds)}) "
-            "to what the published row counts allow",
-        )
     return Rehearsal(
         reports={role: outcome.report for role, outcome in outcomes.items() if isinstance(outcome, Outcome)},
         fill=fill,
@@ -90,12 +120,10 @@ def _only(role: str, request: ComputationRequest, observe: Observe) -> Observe:
 
 
 def _mock_data(
-    request: ComputationRequest, computation: Computation, offers: Mapping[str, Offer], seed: int
+    request: ComputationRequest, people: MockPeople, offers: Mapping[str, Offer], seed: int
 ) -> dict[str, PartyData]:
     generator = np.random.default_rng(seed)
-    rows = {block.role: block.rows for block in request.blocks}
-    people = computation.mock_people(request.parameters, rows)
-    keys = rehearsal_keys(rows, people.common, generator)
+    keys = rehearsal_keys(request.rows, people.common, generator)
     data = {}
     for block in request.blocks:
         publication = offers[party(request, block.role).name].publication(block.block)

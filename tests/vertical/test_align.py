@@ -1,9 +1,11 @@
 """Alignment as a computation: its reports and artifacts, and what each rule makes of the same two sets."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from protocols.disclosure import releasable
+from protocols.disclosure import Hidden, coarse_overlap, releasable
 from protocols.errors import ConfigError, OverlapError
 from protocols.program import Outcome, simulate
 from protocols.psi import PsiTerms
@@ -14,8 +16,10 @@ from vertical.align import (
     SIZE_SETTINGS,
     align_terms,
     complete,
+    most_told,
     pairs_program,
     size_program,
+    useful_bucket,
 )
 
 SETS = {"active": tuple(people(60)), "passive": tuple(people(80, start=23))}  # 37 common
@@ -80,6 +84,23 @@ def test_a_padded_pairing_is_the_plain_one():
     padded, plain = simulate(made), outcomes(pairs_program, group=10, least=20)
     for role, outcome in plain.items():
         np.testing.assert_array_equal(padded[role].artifacts["rows.common"], outcome.artifacts["rows.common"])
+
+
+@pytest.mark.parametrize("bucket", [0, 1, 7, 21, 22, 30, 41, 60, 100])
+def test_the_largest_number_that_can_be_told_is_that_of_some_real_sets(bucket):
+    """Of all sizes and overlaps within 60 and 40 people the largest number that the client tells, by trying them."""
+    terms = PsiTerms(client_rows=60, server_rows=40, bucket=bucket)
+    told = [
+        size
+        for client in range(61)
+        for server in range(41)
+        for common in range(min(client, server) + 1)
+        for size, hidden in [coarse_overlap(common, (client, terms.least_rows(terms.padded(server))), 10)]
+        if hidden is Hidden.NOT
+    ]
+    assert max(told, default=0) == max(0, most_told(terms, 10))
+    useful = useful_bucket(terms, 10)
+    assert (most_told(replace(terms, bucket=useful), 10) >= 10) is True
 
 
 @pytest.mark.parametrize(

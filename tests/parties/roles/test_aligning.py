@@ -5,7 +5,7 @@ import pytest
 from parties.catalog import alignment
 from parties.roles.aligning import Wish, await_approvals, result_text
 from parties.roles.plan import PlanParty, build_request
-from protocols.errors import ConfigError, DatasiteError, NotApprovedError
+from protocols.errors import ConfigError, DatasiteError, NotApprovedError, RequestError
 from protocols.records import parse_utc
 from protocols.request import AnalystEntry
 from tests.parties.roles.published import offers
@@ -48,6 +48,28 @@ def test_a_size_may_be_asked_of_blocks_with_fewer_people_than_a_training_needs()
     now = parse_utc("2026-01-02T00:00:00Z", "now", ConfigError)
     request = build_request(wish().plan(), offers(), analyst, now=now, nonce="1" * 32)
     assert request.minimum_overlap == 80 > max(request.rows.values())
+
+
+def _asked(**changes: object) -> None:
+    analyst = AnalystEntry(name="ana", organisation="Lab", key="a" * 64)
+    now = parse_utc("2026-01-02T00:00:00Z", "now", ConfigError)
+    build_request(wish(**changes).plan(), offers(), analyst, now=now, nonce="1" * 32)
+
+
+def test_a_size_that_could_never_be_told_is_not_asked_for() -> None:
+    """Both blocks have at most 60 people: a set filled up to 1000 could hold a single one."""
+    with pytest.raises(
+        RequestError, match=r"size_bucket 1000 would hide every number .* 60 \(active\)"
+    ) as told:
+        _asked(bucket=1000)
+    assert "--bucket 41 or less" in told.value.remedy
+    _asked(bucket=41)
+    with pytest.raises(RequestError, match="smallest group of 31 no number of common people could be told"):
+        _asked(minimum_group=31)
+    _asked(minimum_group=30)
+    _asked(
+        bucket=1000, full=True, minimum_overlap=20
+    )  # a pairing pairs people even where their number is hidden
 
 
 @pytest.mark.parametrize("block", ["bank", "/customers", "bank/", ""])

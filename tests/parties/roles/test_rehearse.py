@@ -4,6 +4,8 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from parties import catalog
 from parties.roles.plan import build_request
@@ -48,7 +50,7 @@ def test_an_alignment_is_rehearsed_without_columns_and_fills_its_manifest(name: 
     shown = {"people": 30, "settings": {"rounded_down_to_a_multiple_of": 10}}
     hidden = {
         "suppressed": "complement",
-        "reason": "of one of the sets fewer than 10 people would not be common",
+        "reason": "of one of the sets perhaps fewer than 10 people are not common",
     }
     expected = {"common": shown if name == catalog.ALIGN_SIZE else hidden}
     assert done.reports == {"active": expected, "passive": expected}
@@ -66,10 +68,54 @@ def test_a_rehearsal_gives_the_same_numbers_again_and_says_so_of_another_seed() 
 
 def test_bounds_wider_than_the_blocks_allow_are_named() -> None:
     with pytest.raises(
-        RequestError, match=r"the manifest is wider than the computation needs: AloneViews .* 19%"
+        RequestError,
+        match=r"wider than .* needs between blocks of at most 60 .* and 60 .*: AloneViews .* 19%",
     ) as caught:
         rehearse(_request(max_common=60, max_aligned_train=60), OFFERS, lambda p: None)
-    assert "max_common" in caught.value.remedy
+    assert "leave max_common" in caught.value.remedy
+    assert '"A plan of your own"' in caught.value.remedy
+    assert "## A plan of your own" in (catalog.ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def test_a_plan_that_gives_no_bounds_is_rehearsed_with_those_that_the_blocks_allow() -> None:
+    """All 60 may be common or 30 alone: not with the same people, so it takes two rehearsals to reach both."""
+    small = {name: value for name, value in PARAMETERS.items() if not name.startswith("max_")}
+    asked = plan(parameters=small | {"early_stopping": False})
+    request = build_request(asked, OFFERS, ANA, now=datetime(2026, 1, 2, tzinfo=UTC), nonce="1" * 32)
+    assert {name: value for name, value in request.parameters if name.startswith("max_")} == {
+        "max_common": 60,
+        "max_aligned_train": 30,
+        "max_aligned_test": 30,
+        "max_passive_only": 30,
+    }
+    done = rehearse(request, OFFERS, lambda p: None)
+    assert all(share >= LEAST_FILL for share in done.fill.values())
+
+
+@given(
+    active=st.integers(1, 40_000),
+    passive=st.integers(1, 40_000),
+    least=st.integers(1, 300),
+    given_bounds=st.dictionaries(
+        st.sampled_from(catalog.CATALOG[catalog.DEFAULT].row_bounds), st.integers(1, 20_000)
+    ),
+)
+def test_bounds_that_are_left_out_can_be_reached(
+    active: int, passive: int, least: int, given_bounds: dict[str, int]
+) -> None:
+    train, rows = catalog.CATALOG[catalog.DEFAULT], {"active": active, "passive": passive}
+    least = min(least, active, passive)
+    bounds = dict(train.bounds(given_bounds, rows, least))
+    assert bounds["max_common"] <= min(active, passive)
+    if not given_bounds:
+        parameters = train.parameters(bounds, least)
+        cases = train.mock_people(parameters, rows, least)
+        assert (cases[0].common, cases[0].train) == (bounds["max_common"], bounds["max_aligned_train"])
+        assert cases[0].test == bounds["max_aligned_test"]
+        assert all(
+            case.train == bounds["max_aligned_train"] for case in cases
+        )  # with the memory's other half
+        assert max(passive - case.common for case in cases) >= bounds["max_passive_only"]
 
 
 def test_a_manifest_that_is_too_narrow_is_refused() -> None:
