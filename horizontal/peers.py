@@ -13,18 +13,14 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from horizontal.average import Arrays, Contribution, UpdateError, check_contribution
 from horizontal.messages import Broadcast, Update
 from protocols.errors import (
+    PEER_FAULTS,
     FedaccordError,
-    GateError,
     LinkError,
     PeerStopped,
     PeerTimeout,
     ProtocolError,
-    WireError,
 )
 from protocols.program import Effect, Send, receive
-
-PEER_FAULTS = (LinkError, PeerStopped, WireError, GateError, ProtocolError)
-"""What a driver may raise where this program speaks with a client, for which that client alone is at fault."""
 
 Answers = tuple[list[Contribution], dict[str, str]]
 """Usable contributions, and a code for each other client that was asked."""

@@ -3,9 +3,9 @@
 The rooms of `parties` know a computation by this record alone; `parties.catalog` has the records there are.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,10 @@ from protocols.psi import ALONE, Crew
 from protocols.request import Release
 from protocols.seeds import PrivateSeed
 from protocols.wire import Message
-from vertical.table import PartyData, Split
+from vertical.table import PartyData, Split, Table
+
+if TYPE_CHECKING:
+    from parties.blocks.schema import BlockSchema
 
 Parameters: TypeAlias = tuple[tuple[str, str | int | float | bool], ...]
 Given: TypeAlias = Mapping[str, object]
@@ -25,6 +28,8 @@ Rows: TypeAlias = Mapping[str, int]
 Arrays: TypeAlias = Mapping[str, NDArray[np.generic]]
 Resume: TypeAlias = Arrays | None
 """The state of a checkpoint that a program goes on from, or None: from the beginning."""
+NO_DATA = PartyData(keys=(), table=Table((), 0), split=np.zeros(0, np.uint8))
+"""What the program of a role without a block is given."""
 
 
 class Settings(Protocol):
@@ -55,7 +60,8 @@ class Settings(Protocol):
 class Inputs:
     """All that a role's program is made from.
 
-    `model` is this party's part of the trained model that the request names: None unless the computation needs one.
+    `data` is NO_DATA for a role without a block. `model` is this party's part of the trained model that the request
+    names: None unless the computation needs one.
     `crew` helps with an alignment.
     """
 
@@ -122,6 +128,32 @@ class ModelUsed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Star:
+    """What differs where one party in the role `centre`, without a block, speaks with any number of parties alike.
+
+    Those have the role `spoke`, numbered in the order of the plan ("client-1"), each with a block, and speak with the
+    centre only. What goes wrong with one of them is raised in the centre's program, which may go on without it; a run
+    is taken up at the centre's newest checkpoint, by the others at their newest one of that step or before, for which
+    they keep `kept(parameters)` checkpoints. `least_fill(parameters)` is the share of each bound of the manifest that a
+    rehearsal has to use.
+    """
+
+    centre: str
+    spoke: str
+    kept: Callable[[Parameters], int]
+    least_fill: Callable[[Parameters], float]
+
+    def role(self, number: int) -> str:
+        """The role of the spoke of this number, from 1."""
+        return f"{self.spoke}-{number}"
+
+    def is_spoke(self, role: str) -> bool:
+        """Whether the role is that of a numbered spoke."""
+        kind, _, number = role.rpartition("-")
+        return kind == self.spoke and number.isdecimal()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Computation:
     """One entry of the catalog.
 
@@ -136,7 +168,9 @@ class Computation:
     `check_rows(parameters, rows, minimum_group)` raises RequestError for a request that could tell nothing of such
     blocks. `program` makes a role's program, which runs until its Outcome; `kinds` are all messages
     that its worker decodes. `model_left` and `model_used` say what model a run leaves and uses, if any;
-    `own_rows` reads what it left about people of this party's own (None: nothing).
+    `own_rows` reads what it left about people of this party's own (None: nothing). `star` is for one whose number of
+    parties is open: its `roles` are centre and spoke. `from_schemas(given, schemas)` adds settings that follow from
+    what the datasites publish of the blocks, by role.
     """
 
     name: str
@@ -157,3 +191,27 @@ class Computation:
     model_left: ModelLeft | None = None
     model_used: ModelUsed | None = None
     own_rows: Callable[[Arrays], OwnRows | None] | None = None
+    star: Star | None = None
+    from_schemas: (
+        Callable[[Mapping[str, object], Mapping[str, "BlockSchema"]], Mapping[str, object]] | None
+    ) = None
+
+    def takes(self, role: str) -> bool:
+        """Whether a party of a request can have this role."""
+        if self.star is None:
+            return role in self.roles
+        return role == self.star.centre or self.star.is_spoke(role)
+
+    def has_block(self, role: str) -> bool:
+        """Whether the party in this role brings a block."""
+        return self.star is None or role != self.star.centre
+
+    def opens_label(self, role: str) -> bool:
+        """Whether the labels of this role's block are opened."""
+        if self.star is not None and self.star.is_spoke(role):
+            return self.label_role == self.star.spoke
+        return role == self.label_role
+
+    def roles_of(self, blocks: Iterable[str]) -> tuple[str, ...]:
+        """All roles of a run whose blocks are in these roles."""
+        return self.roles if self.star is None else (self.star.centre, *blocks)

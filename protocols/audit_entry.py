@@ -52,6 +52,7 @@ class AuditEvent(StrEnum):
     START_REFUSED = "start_refused"
     HANDSHAKE = "handshake"
     HEAD_RECEIVED = "head_received"
+    PEER_FAULT = "peer_fault"
     PSI_STARTED = "psi_started"
     PSI_FINISHED = "psi_finished"
     MESSAGES_RESERVED = "messages_reserved"

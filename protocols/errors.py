@@ -224,6 +224,10 @@ class PeerStopped(Stopped):
         self.reason = reason if re.fullmatch(r"[a-z][a-z_]{0,39}", reason) else "unknown"
 
 
+PEER_FAULTS = (LinkError, PeerStopped, WireError, GateError, ProtocolError)
+"""What can go wrong with a peer: it is lost or silent, stops, or sends what isn't allowed or can't be read."""
+
+
 def to_wire(error: BaseException) -> str:
     """The code that a peer or the analyst may see; "internal" for exceptions that aren't of our family."""
     return error.code if isinstance(error, FedaccordError) else INTERNAL

@@ -7,7 +7,8 @@ need them; how often a class occurs isn't told.
 """
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -113,6 +114,12 @@ class BlockSchema:
     def key_offer(self, party: str) -> KeyOffer:
         """What `check_agreement` compares with another party's."""
         return KeyOffer(party=party, column=self.subject_key, rule=self.key_rule, forms=self.key_formats)
+
+
+def only(schema: BlockSchema, columns: Sequence[str]) -> BlockSchema:
+    """The schema with these feature columns only, in this order."""
+    by_name = {column.name: column for column in schema.columns}
+    return replace(schema, columns=tuple(by_name[name] for name in columns))
 
 
 def check_entry(entry: BlockEntry, schema: BlockSchema) -> None:

@@ -53,9 +53,10 @@ def datasite_add(
 def datasite_show(state: StateOption, as_json: JsonOption = False) -> None:
     """Show what the datasites publish: blocks, columns, rounded counts, mock rows."""
     from parties.roles.requesting import offers_text
-    from parties.roles.sites import connect_all, read_offers
+    from parties.roles.sites import connect_all, login_cards, read_offers
 
-    document, text = offers_text(read_offers(connect_all(analyst(state))))
+    here = analyst(state)
+    document, text = offers_text(read_offers(connect_all(here), login_cards(here)))
     show(document, as_json, text)
 
 

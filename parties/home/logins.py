@@ -12,12 +12,16 @@ REMEDY = "remove the entry and give the login file again"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownDatasite:
-    """What an analyst needs to log in to a party's syft server."""
+    """What an analyst needs to log in to a party's syft server.
+
+    `card` is the text of the party's card: the only place to have it from where a party publishes no block.
+    """
 
     party: str
     url: str
     email: str
     password: str
+    card: str = ""
 
 
 def known_datasites(state: State) -> dict[str, KnownDatasite]:
@@ -34,6 +38,8 @@ def known_datasites(state: State) -> dict[str, KnownDatasite]:
         lacking = [name for name, text in texts.items() if not isinstance(text, str)]
         if lacking:
             raise StateError(f"{path}: {party} has no text for {', '.join(lacking)}", remedy=REMEDY)
+        card = value.get("card", "")
+        texts["card"] = card if isinstance(card, str) else ""
         found[party] = KnownDatasite(party=party, **{name: str(text) for name, text in texts.items()})
     return found
 

@@ -107,6 +107,12 @@ def agreed_step(own: Iterable[int], peers: Iterable[Peer]) -> int:
     return max(common, default=0)
 
 
+def led_step(own: Iterable[int], leader: Iterable[int]) -> int:
+    """The newest own step that isn't after the leader's newest, or 0: from the beginning."""
+    newest = max(leader, default=0)
+    return max((step for step in own if step <= newest), default=0)
+
+
 def goodbye(head: str, traffic: Traffic, role: str) -> bytes:
     """The bytes of this side's goodbye to that role."""
     return wire.encode(

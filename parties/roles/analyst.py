@@ -12,7 +12,7 @@ from parties.home.state import State
 from parties.roles.plan import Offer, Plan, build_request
 from parties.roles.reviewing import chosen
 from parties.roles.showing import printable_answer
-from parties.roles.sites import ADD_LOGIN, add_login, connect_all, naming, read_offers
+from parties.roles.sites import ADD_LOGIN, add_login, connect_all, login_cards, naming, read_offers
 from parties.roles.standing import PartyStatus, approvals, field_of, statuses
 from parties.roles.trained import following, model_start, model_used
 from parties.syft_side.access import Datasite
@@ -34,6 +34,7 @@ __all__ = [
     "connect_all",
     "draft",
     "find",
+    "login_cards",
     "read_offers",
     "results",
     "sign",
@@ -111,14 +112,14 @@ def cancel(request: ComputationRequest, sites: Mapping[str, Datasite]) -> dict[s
     """Cancels the run at every party; what each says, by party. StateError when nothing was cancelled anywhere."""
     said: dict[str, str] = {}
     stopped = False
-    for entry in request.parties:
+    for name in _listening_first(request):  # who listens for many tells them, before it misses them
         try:
-            answer = _call(request, entry.name, sites, "cancel")
+            answer = _call(request, name, sites, "cancel")
         except DatasiteError as error:
-            said[entry.name] = str(error).removeprefix(f"{entry.name}: ")
+            said[name] = str(error).removeprefix(f"{name}: ")
             continue
         stopped = stopped or answer.get("ok") is True
-        said[entry.name] = _said(answer)
+        said[name] = _said(answer)
     if not stopped:
         listed = "; ".join(f"{name}: {text}" for name, text in said.items())
         raise StateError(f"nothing was cancelled: {listed}")

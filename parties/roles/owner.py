@@ -17,7 +17,7 @@ from parties.blocks.registration import rare_classes, register
 from parties.blocks.schema import SMALLEST_GROUP, BlockSchema, PublicColumn, schema_text
 from parties.blocks.store import Store
 from parties.control.asking import ask, task_end
-from parties.home.cards import CARD_LIMIT, PartyCard, parse_card
+from parties.home.cards import CARD_LIMIT, PartyCard, card_text, parse_card
 from parties.home.journal import Actor, Journal
 from parties.home.people import Person, create_person
 from parties.home.private_files import write_private
@@ -140,6 +140,7 @@ def add_user(state: State, card: Path, fingerprint: str, email: str, out: Path, 
     password = ask(state.folder, "add_user", name=added.name, email=email)["password"]
     url = f"http://{state.host}:{state.port}"
     login = {"party": state.name, "url": url, "email": email, "password": password}
+    login["card"] = card_text(state.card())
     write_private(out, json.dumps(login, indent=2) + "\n")
     standing, problems = task_end(state.folder, "add_user", email, wait)
     if standing == "failed":

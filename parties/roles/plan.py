@@ -7,13 +7,14 @@ writes a manifest by hand.
 
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
 
 from parties import catalog
 from parties.blocks.keys.agreement import aligns, check_agreement
+from parties.blocks.schema import only
 from parties.computation import Computation
 from parties.home.cards import PartyCard
 from parties.syft_side.publication import Publication
@@ -41,12 +42,12 @@ _PARTY_FIELDS: Mapping[str, type] = {"role": str, "block": str, "columns": list}
 class PlanParty:
     """One party of a plan; without `columns`, or with `[]`, it is every feature column of the block.
 
-    An alignment reads none.
+    An alignment reads none. `block` is "" for a role without one.
     """
 
     name: str
     role: str
-    block: str
+    block: str = ""
     columns: tuple[str, ...] = ()
 
 
@@ -91,14 +92,18 @@ class Offer:
         return self.blocks[block]
 
 
-def read_offer(name: str, publications: tuple[Publication, ...]) -> Offer:
-    """What the datasite of party `name` publishes; RequestError when that is nothing, or is another party's."""
-    for publication in publications:
-        if publication.card.name != name:
-            raise RequestError(f"the datasite of {name} shows the card of {publication.card.name}")
-    if not publications:
+def read_offer(name: str, publications: tuple[Publication, ...], card: PartyCard | None = None) -> Offer:
+    """What the datasite of party `name` publishes; RequestError when that is nothing, or is another party's.
+
+    A party that publishes nothing can take a role without a block, when its card (from the login) is known.
+    """
+    shown = [publication.card for publication in publications] or ([] if card is None else [card])
+    for each in shown:
+        if each.name != name:
+            raise RequestError(f"the datasite of {name} shows the card of {each.name}")
+    if not shown:
         raise RequestError(f"{name} publishes no block", remedy="its owner has to run: fedaccord block add")
-    return Offer(card=publications[0].card, blocks={each.name: each for each in publications})
+    return Offer(card=shown[0], blocks={each.name: each for each in publications})
 
 
 def read_plan(path: Path) -> Plan:
@@ -133,12 +138,19 @@ def build_request(
             remedy=f"one of: {', '.join(catalog.CATALOG)}",
         )
     _check_roles(plan, computation)
-    blocks = tuple(_block(party, _offer(party, offers), computation) for party in plan.parties)
+    plan = _numbered(plan, computation)
+    with_block = [party for party in plan.parties if computation.has_block(party.role)]
+    blocks = tuple(_block(party, _offer(party, offers), computation) for party in with_block)
     if "minimum_overlap" in plan.parameters:
         raise ConfigError("plan: minimum_overlap belongs beside the parameters, not among them")
+    given = plan.parameters
+    if computation.from_schemas is not None:
+        schemas = {p.role: _offer(p, offers).publication(p.block).schema for p in with_block}
+        asked = {block.role: block.columns for block in blocks}
+        given = computation.from_schemas(given, {role: only(schemas[role], asked[role]) for role in schemas})
     rows = {block.role: block.rows for block in blocks}
-    bounds = computation.bounds(plan.parameters, rows, plan.minimum_overlap)
-    parameters = computation.parameters({**bounds, **plan.parameters}, plan.minimum_overlap)
+    bounds = computation.bounds(given, rows, plan.minimum_overlap)
+    parameters = computation.parameters({**bounds, **given}, plan.minimum_overlap)
     computation.check_rows(parameters, rows, plan.minimum_group)
     manifest = computation.manifest(parameters, rows)
     if aligns(manifest):
@@ -167,12 +179,38 @@ def build_request(
 
 
 def _check_roles(plan: Plan, computation: Computation) -> None:
-    roles = sorted(party.role for party in plan.parties)
-    if roles != sorted(computation.roles):
+    roles, star = sorted(party.role for party in plan.parties), computation.star
+    for party in plan.parties:
+        wants = star is None or party.role != star.centre
+        if wants is not bool(party.block):
+            raise RequestError(
+                f"plan: {party.name} is {party.role} and {'names no block' if wants else 'brings no block'}",
+                remedy=f"{'add' if wants else 'leave out'} parties.{party.name}.block",
+            )
+    if star is not None:
+        if roles.count(star.centre) != 1 or roles.count(star.spoke) != len(roles) - 1 or len(roles) < 3:
+            raise RequestError(
+                f"{computation.name} needs one party in the role {star.centre} and two or more in the role "
+                f"{star.spoke}; the plan has {', '.join(roles) or 'none'}"
+            )
+    elif roles != sorted(computation.roles):
         raise RequestError(
             f"{computation.name} needs one party in each of the roles {', '.join(computation.roles)}; "
             f"the plan has {', '.join(roles) or 'none'}"
         )
+
+
+def _numbered(plan: Plan, computation: Computation) -> Plan:
+    """The plan with a role for each party: those of a star that are alike get numbers, in the plan's order."""
+    star = computation.star
+    if star is None:
+        return plan
+    spokes = [party.name for party in plan.parties if party.role == star.spoke]
+    parties = tuple(
+        replace(party, role=star.role(spokes.index(party.name) + 1)) if party.name in spokes else party
+        for party in plan.parties
+    )
+    return replace(plan, parties=parties)
 
 
 def _check_keys(plan: Plan, offers: Mapping[str, Offer]) -> None:
@@ -223,7 +261,7 @@ def _block(party: PlanParty, offer: Offer, computation: Computation) -> BlockEnt
         version=schema.version,
         commitment=schema.commitment,
         columns=(party.columns or schema.names) if computation.reads_columns else (),
-        label=schema.label if party.role == computation.label_role else "",
+        label=schema.label if computation.opens_label(party.role) else "",
         rows=schema.rows,
         subject_key=schema.subject_key,
         key_rule=schema.key_rule,
@@ -246,13 +284,14 @@ def _read_party(name: str, value: object, path: Path) -> PlanParty:
     values = _checked(
         _table(value, f"plan {path}: parties.{name}"), _PARTY_FIELDS, f"plan {path}: parties.{name}"
     )
-    for field in ("role", "block"):
-        if field not in values:
-            raise ConfigError(f"plan {path}: parties.{name}.{field} is missing")
+    if "role" not in values:
+        raise ConfigError(f"plan {path}: parties.{name}.role is missing")
     columns = values.get("columns", [])
     if not isinstance(columns, list) or not all(isinstance(column, str) for column in columns):
         raise ConfigError(f"plan {path}: parties.{name}.columns must be a list of column names")
-    return PlanParty(name=name, role=str(values["role"]), block=str(values["block"]), columns=tuple(columns))
+    return PlanParty(
+        name=name, role=str(values["role"]), block=str(values.get("block", "")), columns=tuple(columns)
+    )
 
 
 def _table(value: object, where: str) -> dict[str, object]:

@@ -13,7 +13,7 @@ import numpy as np
 
 from parties import catalog
 from parties.blocks.rehearsal import rehearsal_data, rehearsal_keys
-from parties.computation import Computation, Inputs, MockPeople
+from parties.computation import NO_DATA, Computation, Inputs, MockPeople
 from parties.roles.plan import Offer
 from protocols.errors import RequestError
 from protocols.gate import Trace
@@ -62,7 +62,9 @@ def rehearse(
 
 
 def _check_fill(fill: Mapping[str, float], request: ComputationRequest, computation: Computation) -> None:
-    slack = {line: share for line, share in fill.items() if share < LEAST_FILL}
+    star = computation.star
+    least = LEAST_FILL if star is None else star.least_fill(request.parameters)
+    slack = {line: share for line, share in fill.items() if share < least}
     if not slack:
         return
     listed = ", ".join(f"{line} {share:.0%}" for line, share in sorted(slack.items()))
@@ -93,14 +95,14 @@ def _rehearse_case(
                 Inputs(
                     role=role,
                     settings=request,
-                    data=data[role],
+                    data=data.get(role, NO_DATA),
                     seed=injected(seed, role),
                     observe=_only(role, request, observe),
                     model=models.get(role),
                     crew=crew,
                 )
             )
-            for role in computation.roles
+            for role in (entry.role for entry in request.parties)
         }
         catalog.one_thread()
         outcomes = simulate(programs, observe=trace.observe)

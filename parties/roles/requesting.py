@@ -34,6 +34,8 @@ def offers_text(offers: Mapping[str, Offer]) -> tuple[dict[str, object], str]:
     """What the datasites publish, as a document and as text."""
     lines, document = [], {}
     for name, offer in offers.items():
+        if not offer.blocks:
+            lines.append(f"{name}: no block; it can take a role without one")
         for block, publication in offer.blocks.items():
             schema = publication.schema
             lines += [
@@ -57,7 +59,8 @@ def offers_text(offers: Mapping[str, Offer]) -> tuple[dict[str, object], str]:
 def rehearse_plan(state: State, path: Path, *, tell: Tell) -> tuple[dict[str, object], str]:
     """The rehearsal of a plan on the mocks of its datasites."""
     plan = read_plan(path)
-    offers = analyst.read_offers(analyst.connect_all(state, _parties(plan)))
+    sites = analyst.connect_all(state, _parties(plan))
+    offers = analyst.read_offers(sites, analyst.login_cards(state))
     request = analyst.draft(state, plan, offers)
     return rehearsal_text(request, rehearse(request, offers, printed_progress("rehearsal", tell)))
 
@@ -86,7 +89,7 @@ def submit_plan(
     """Rehearses the plan (unless told not to), signs the request with the analyst's key and submits it to all."""
     plan = read_plan(path)
     sites = analyst.connect_all(state, _parties(plan))
-    offers = analyst.read_offers(sites)
+    offers = analyst.read_offers(sites, analyst.login_cards(state))
     request = analyst.draft(state, plan, offers)
     if rehearsed:
         rehearse(request, offers, printed_progress("rehearsal (MOCK)", tell))

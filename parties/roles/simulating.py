@@ -10,7 +10,7 @@ from parties import catalog
 from parties.blocks.block import BlockSpec, FeatureBlock, read_block
 from parties.blocks.keys.agreement import check_agreement
 from parties.blocks.schema import SMALLEST_GROUP
-from parties.computation import Computation, Inputs, Parameters, Settings
+from parties.computation import NO_DATA, Computation, Inputs, Parameters, Settings
 from parties.home.private_files import read_toml
 from parties.roles.progress_lines import printed_progress
 from protocols.errors import ConfigError, RequestError
@@ -64,12 +64,12 @@ def simulate_run(
             Inputs(
                 role=role,
                 settings=settings,
-                data=data[role],
+                data=data.get(role, NO_DATA),
                 seed=injected(private_seed, role),
                 observe=_silent if at else observe,
             )
         )
-        for at, role in enumerate(computation.roles)
+        for at, role in enumerate(computation.roles_of(data))
     }
     catalog.one_thread()
     outcomes = simulate(programs)

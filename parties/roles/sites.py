@@ -5,12 +5,13 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from parties.home.cards import PartyCard, card_text, parse_card
 from parties.home.logins import KnownDatasite, add_datasite, known_datasites
 from parties.home.state import State
 from parties.roles.plan import Offer, read_offer
 from parties.syft_side.access import Datasite, Decision
 from parties.syft_side.publication import Publication
-from protocols.errors import DatasiteError, RequestError, StateError
+from protocols.errors import DatasiteError, RequestError, RosterError, StateError
 
 LOGIN_FIELDS = ("party", "url", "email", "password")
 ADD_LOGIN = "fedaccord datasite add LOGIN (the file that the party's owner gave you)"
@@ -65,10 +66,31 @@ def add_login(state: State, file: Path) -> KnownDatasite:
             remedy="it is the file that `fedaccord user add --out FILE` wrote",
         )
     site = KnownDatasite(
-        party=value["party"], url=value["url"], email=value["email"], password=value["password"]
+        party=value["party"],
+        url=value["url"],
+        email=value["email"],
+        password=value["password"],
+        card=_card(value.get("card", ""), file),
     )
     add_datasite(state, site)
     return site
+
+
+def _card(text: object, file: Path) -> str:
+    """The text of the party's card in a login; "" where there is none. StateError for one that isn't a card."""
+    if not text:
+        return ""
+    try:
+        return card_text(parse_card(str(text)))
+    except RosterError as error:
+        raise StateError(
+            f"login {file}: {error}", remedy="ask the party's owner for the file again"
+        ) from error
+
+
+def login_cards(state: State) -> dict[str, PartyCard]:
+    """The cards that came with the logins, by party name."""
+    return {name: parse_card(site.card) for name, site in known_datasites(state).items() if site.card}
 
 
 def connect_all(
@@ -99,12 +121,17 @@ def _connected(site: KnownDatasite, tolerant: bool) -> Datasite:
         raise DatasiteError(f"{site.party} at {site.url}: {error}", remedy=error.remedy) from error
 
 
-def read_offers(sites: Mapping[str, Datasite]) -> dict[str, Offer]:
-    """What each datasite publishes, by party name; DatasiteError naming the party that can't be reached."""
+def read_offers(
+    sites: Mapping[str, Datasite], cards: Mapping[str, PartyCard] | None = None
+) -> dict[str, Offer]:
+    """What each datasite publishes, by party name; DatasiteError naming the party that can't be reached.
+
+    `cards` are those of `login_cards`: with its card a party counts that publishes no block.
+    """
     offers = {}
     for name, site in sites.items():
         with naming(name):
-            offers[name] = read_offer(name, site.datasets())
+            offers[name] = read_offer(name, site.datasets(), (cards or {}).get(name))
     return offers
 
 

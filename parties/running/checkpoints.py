@@ -35,8 +35,9 @@ class Checkpoints:
     one that the peers have too is gone on from. An empty `seed` makes the HMAC a mere checksum.
     """
 
-    def __init__(self, folder: Path, seed: bytes = b"") -> None:
+    def __init__(self, folder: Path, seed: bytes = b"", *, kept: int = KEPT) -> None:
         self._folder = make_private_folder(folder)
+        self._kept = kept
         self._seed = seed
         for step in self.steps():
             self._set_aside_if_damaged(step)
@@ -46,13 +47,13 @@ class Checkpoints:
         return tuple(sorted(int(path.stem) for path in self._folder.glob("*.ckpt") if path.stem.isdigit()))
 
     def save(self, checkpoint: Checkpoint, gate: Gate) -> None:
-        """Writes one checkpoint and removes the oldest above `KEPT`."""
+        """Writes one checkpoint and removes the oldest above the number that is kept."""
         arrays = {_STATE + name: array for name, array in checkpoint.state.items()}
         for key, used in gate.used.items():
             arrays[_USED + "/".join(key)] = np.array(used, dtype=np.int64)
         content = wire.pack_arrays(arrays)
         write_private(self._path(checkpoint.step), self._tag(checkpoint.step, content) + content)
-        for step in self.steps()[:-KEPT]:
+        for step in self.steps()[: -self._kept]:
             self._path(step).unlink(missing_ok=True)
 
     def load(self, step: int) -> tuple[dict[str, NDArray[np.generic]], dict[ReleaseKey, int]]:

@@ -7,13 +7,21 @@ after a crash the log says at most how many messages were used, never fewer.
 
 import hashlib
 import struct
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final, Generic, Protocol, TypeVar, cast
 
 from parties.links.link import Check, Link, never_stops
 from protocols import wire
-from protocols.errors import GateError, ProtocolError
+from protocols.errors import (
+    PEER_FAULTS,
+    FedaccordError,
+    GateError,
+    PeerStopped,
+    ProtocolError,
+    RevokedRun,
+)
 from protocols.gate import Gate
 from protocols.program import Checkpoint, Compute, Effect, Program, Receive, Send, expect
 from protocols.request import Release
@@ -117,7 +125,8 @@ class Driver:
     """All that `drive` needs besides the program.
 
     `links` and `inbound_limits` (bytes of the largest message) are by the other parties' roles; `kinds` are all
-    messages that may be decoded; `check` raises when this side shall stop; `message_s` bounds the wait for one.
+    messages that may be decoded; `check` raises when this side shall stop; `message_s` bounds the wait for one. What
+    goes wrong with a peer is noted in `faults`, the newest by role.
     """
 
     links: Mapping[str, Link]
@@ -129,19 +138,41 @@ class Driver:
     check: Check = never_stops
     save: Callable[[Checkpoint], None] = drop
     message_s: float = 1800.0
+    faults: dict[str, FedaccordError] = field(default_factory=dict)
+
+
+class _PeerFault(Exception):
+    """What went wrong with one peer, on its way into the program: `problem` is raised there."""
+
+    def __init__(self, problem: FedaccordError) -> None:
+        super().__init__(str(problem))
+        self.problem = problem
 
 
 def drive(program: Program[R], driver: Driver) -> R:
     """The program's result, after running it to its end with the links of `driver`.
 
-    Raises what the program raises; GateError for a message outside the manifest in either direction, WireError or
-    ProtocolError for one that the peer should not have sent, the errors of `Link`, and what `check` raises.  The
-    program is closed in any case; the links stay open, so that the caller can say why it ends.
+    What goes wrong with a peer is raised inside the program, where it sends to this peer or waits for it: the errors of
+    `Link`, GateError for a message outside the manifest, WireError or ProtocolError for one that should not have been
+    sent.  A program that doesn't catch it ends with it.
+
+    Raises what the program raises, and past the program GateError for a message that may not leave, PeerStopped for a
+    peer whose people revoked, and what `check` and `reserve` raise.  The program is closed in any case; the links stay
+    open, so that the caller can say why it ends.
     """
     try:
         return _Drive(program, driver).run()
     finally:
         program.close()
+
+
+@contextmanager
+def _faults_of_the_peer() -> Iterator[None]:
+    """Turns what a peer can be at fault for into _PeerFault; a stop of this side passes."""
+    try:
+        yield
+    except PEER_FAULTS as problem:
+        raise _PeerFault(problem) from problem
 
 
 class _Drive(Generic[R]):
@@ -169,10 +200,9 @@ class _Drive(Generic[R]):
         """Does one effect and hands its result to the program."""
         match effect:
             case Send(to, message):
-                self._send(to, message)
-                return self._program.send(None)
+                return self._told(to, lambda: self._send(to, message))
             case Receive(sender, kind):
-                return self._program.send(expect(sender, kind, self._receive(sender)))
+                return self._told(sender, lambda: self._receive(sender, kind))
             case Compute(function, arguments):
                 try:
                     result = function(*arguments)
@@ -184,6 +214,20 @@ class _Drive(Generic[R]):
                 return self._program.send(None)
         raise ProtocolError(f"the program yielded {type(effect).__name__}, which is no effect")
 
+    def _told(self, peer: str, action: Callable[[], wire.Message | None]) -> Effect:
+        """The program's next effect after it was handed what the action gave, or the peer's fault in its place."""
+        try:
+            result = action()
+        except _PeerFault as fault:
+            problem = fault.problem
+        else:
+            return self._program.send(result)
+        if isinstance(problem, PeerStopped) and problem.reason == RevokedRun.code:
+            raise problem  # the request isn't approved by all any more: nobody may go on
+        self._driver.check()  # a link that this side closed because it stops isn't the peer's fault
+        self._driver.faults[peer] = problem
+        return self._program.throw(problem)
+
     def _send(self, to: str, message: wire.Message) -> None:
         link = self._link(to)
         data = wire.encode(message)
@@ -193,21 +237,26 @@ class _Drive(Generic[R]):
         traffic.sent[to].add(
             data
         )  # before it leaves: a stop while it does must not leave it out of the count
-        link.send(data)
+        with _faults_of_the_peer():
+            link.send(data)
         traffic.sent[to].transcript.settle()
         traffic.received[to].transcript.settle()
 
-    def _receive(self, sender: str) -> wire.Message:
+    def _receive(self, sender: str, kind: type[wire.Message]) -> wire.Message:
         link = self._link(sender)
-        data = link.receive(self._driver.message_s)
+        with _faults_of_the_peer():
+            data = link.receive(self._driver.message_s)
         self._use()  # only now: a run whose peer ends before its first message has used nothing
-        limit = self._driver.inbound_limits.get(sender, 0)
-        if len(data) > limit:
-            raise GateError(f"inbound {sender}: a message of {len(data)} bytes, at most {limit} are allowed")
-        message = wire.decode(data, self._kinds, limit=limit)
-        self._driver.gate.inbound(sender, message, len(data))
-        self._driver.traffic.received[sender].add(data)
-        return message
+        with _faults_of_the_peer():
+            limit = self._driver.inbound_limits.get(sender, 0)
+            if len(data) > limit:
+                raise GateError(
+                    f"inbound {sender}: a message of {len(data)} bytes, at most {limit} are allowed"
+                )
+            message = wire.decode(data, self._kinds, limit=limit)
+            self._driver.gate.inbound(sender, message, len(data))
+            self._driver.traffic.received[sender].add(data)
+            return expect(sender, kind, message)
 
     def _link(self, role: str) -> Link:
         link = self._driver.links.get(role)

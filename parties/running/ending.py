@@ -46,6 +46,8 @@ def ending(problem: Exception) -> End:
     detail = str(problem) if isinstance(problem, FedaccordError) else type(problem).__name__
     if isinstance(problem, PeerStopped):
         state, reason = _PEER_STOPS.get(problem.reason, State.FAILED), f"peer_stopped:{problem.reason}"
+        if problem.reason in _PEER_STOPS:
+            code = problem.reason  # for the other peers of a run with several: they end like this side
         return End(state=state, reason=reason, code=code, note=note, detail=detail)
     state = _STOPS.get(type(problem), State.FAILED)
     refused = isinstance(problem, GateError)

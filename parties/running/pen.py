@@ -8,6 +8,7 @@ from parties.running.drive import Traffic
 from parties.running.ending import End
 from parties.running.runspec import RESULT_DETAIL, RunSpec, State
 from protocols.audit import AuditEvent, AuditLog, Result, SignedHead
+from protocols.errors import FedaccordError
 from protocols.records import Scalar
 from protocols.request import ComputationRequest, party, set_in_words
 
@@ -70,6 +71,17 @@ class WorkerPen:
         for entry in self._request.parties:
             detail[f"set of {entry.name}"] = set_in_words(self._request, entry.role)
         self.write(AuditEvent.PSI_FINISHED, Result.OK, **detail)
+
+    def fault(self, role: str, problem: FedaccordError, *, closed: bool) -> None:
+        """What last went wrong with a peer that the run went on without, and whether it gave its closing head."""
+        self.write(
+            AuditEvent.PEER_FAULT,
+            Result.FAILED,
+            peer=party(self._request, role).name,
+            peer_role=role,
+            code=problem.code,
+            closing_head="received" if closed else "missing",
+        )
 
     def program_finished(self, traffic: Traffic) -> None:
         """The program has ended, with what went over each link: the closing head covers this, the run's end is open."""

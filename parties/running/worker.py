@@ -18,14 +18,15 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from parties import catalog
-from parties.computation import Computation, Inputs
+from parties.computation import NO_DATA, Computation, Inputs
 from parties.control.socket import call
 from parties.home.private_files import make_private_folder, write_json, write_private
-from parties.links.connect import Connected, Connecting
-from parties.links.handshake import agreed_step, approvals_of, check_goodbye, goodbye, hello
-from parties.running.checkpoints import Checkpoints
+from parties.links.connect import Connected, Connecting, peers_of
+from parties.links.handshake import agreed_step, approvals_of, hello, led_step
+from parties.running.checkpoints import KEPT, Checkpoints
 from parties.running.drive import Driver, Traffic, drive, largest_message
 from parties.running.ending import End, ending
+from parties.running.parting import Parting
 from parties.running.pen import WorkerPen
 from parties.running.progress import ProgressFile
 from parties.running.runspec import (
@@ -54,9 +55,9 @@ from protocols.gate import Gate, ReleaseKey
 from protocols.program import Checkpoint, Outcome, Program
 from protocols.psi import Crew, aligned_roles, all_cores, crew_of
 from protocols.request import digest, parse_signed
+from vertical.table import PartyData
 
 _log = logging.getLogger(__name__)
-GOODBYE_S = 60.0
 BLINDED = "blinded sets and their exponents in memory"
 """What an alignment leaves nowhere else: it went with the helpers and the program, which have ended by then."""
 ALIGNMENT_TAG = "alignment_tag"
@@ -86,8 +87,7 @@ class Worker:
         self._stop = stop
         self._spec = load_spec(folder)
         self._request = parse_signed(self._spec.request).request
-        roles = [entry.role for entry in self._request.parties if entry.role != self._spec.role]
-        self._traffic = Traffic(roles)
+        self._traffic = Traffic(entry.role for entry in peers_of(self._request, self._spec.role))
         self._pen = WorkerPen(self._spec, self._request, tools.now)
         self._progress = ProgressFile(folder, self._traffic)
         self._checkpoints: Checkpoints  # opened with the seed
@@ -108,14 +108,16 @@ class Worker:
     def _work(self, crew: Crew) -> None:
         computation = self._check_papers()
         seed = self._seed()
-        self._checkpoints = Checkpoints(self._folder / CHECKPOINTS, seed)
+        star = computation.star
+        kept = KEPT if star is None else star.kept(self._request.parameters)
+        self._checkpoints = Checkpoints(self._folder / CHECKPOINTS, seed, kept=kept)
         connecting = Connecting(self._spec, self._request, self._hello(), self._stop.check)
         try:
             self._progress.phase("connect")
             inputs = Inputs(
                 role=self._spec.role,
                 settings=self._request,
-                data=self._tools.open_data(self._spec, self._request),
+                data=self._data(computation),
                 seed=seed,
                 observe=self._progress.observe,
                 model=self._tools.open_model(self._spec, computation),
@@ -131,7 +133,7 @@ class Worker:
         for peer in self._connected.peers:
             self._pen.write(AuditEvent.HANDSHAKE, peer=peer.name, peer_role=peer.role)
             self._pen.head(peer.head, "opening")
-        step = agreed_step(self._checkpoints.steps(), self._connected.peers)
+        step = self._step(computation)
         self._checkpoints.clear_after(step)
         used: Mapping[ReleaseKey, int] = {}
         if step:
@@ -139,7 +141,8 @@ class Worker:
             program.close()
             program = _program(computation, replace(inputs, resume=state))
         gate = self._tools.gate(self._request, self._spec.role, used)
-        self._finish(drive(program, self._driver(gate, kinds)), gate)
+        driver = self._driver(gate, kinds)
+        self._finish(drive(program, driver), driver, computation)
 
     def _check_papers(self) -> Computation:
         """The computation, when request, approvals and code here are those that were agreed on."""
@@ -148,12 +151,26 @@ class Worker:
         approvals_of(self._spec.approvals, self._request, self._tools.now())
         computation = self._tools.find(self._request.computation, self._request.computation_version)
         self._tools.check_code(self._request)
-        if self._spec.role not in computation.roles:
+        if not computation.takes(self._spec.role):
             raise CodeDigestError(f"computation {computation.name} has no role {self._spec.role}")
         if any(bool(block.columns) is not computation.reads_columns for block in self._request.blocks):
             reads = "columns of every block" if computation.reads_columns else "keys only, and no column"
             raise RequestError(f"{computation.name} reads {reads}")
         return computation
+
+    def _data(self, computation: Computation) -> PartyData:
+        if computation.has_block(self._spec.role):
+            return self._tools.open_data(self._spec, self._request)
+        return NO_DATA
+
+    def _step(self, computation: Computation) -> int:
+        """From which checkpoint the program goes on, 0 for none."""
+        own, peers = self._checkpoints.steps(), self._connected.peers
+        if computation.star is None:
+            return agreed_step(own, peers)
+        if self._spec.role == computation.star.centre:
+            return led_step(own, own)
+        return led_step(own, {step for peer in peers for step in peer.held})
 
     def _seed(self) -> seeds.PrivateSeed:
         """The injected seed, the one that an earlier attempt of this run drew, or a new one."""
@@ -202,25 +219,30 @@ class Worker:
             message_s=self._spec.message_s,
         )
 
-    def _finish(self, outcome: Outcome, gate: Gate) -> None:
-        """Writes what the run leaves, then exchanges closing heads: only with both is it DONE.
+    def _finish(self, outcome: Outcome, driver: Driver, computation: Computation) -> None:
+        """Writes what the run leaves, then exchanges closing heads: only with them is it DONE.
 
-        The closing head covers the alignment and what was sent and received; the entry of the end comes after it.
+        The closing head covers the alignment and what was sent and received; the entry of the end comes after it. At
+        the centre of a star those are left out with whom something went wrong: each is named in the log.
         """
         released = releasable(outcome.report, self._request.minimum_group)
         write_private(self._folder / ARTIFACTS_FILE, wire.pack_arrays(outcome.artifacts))
-        write_json(self._folder / TRAFFIC_FILE, {"releases": [asdict(use) for use in gate.summary()]})
+        write_json(self._folder / TRAFFIC_FILE, {"releases": [asdict(use) for use in driver.gate.summary()]})
         if aligned_roles(self._request.manifest):
             tag = outcome.artifacts.get(ALIGNMENT_TAG)
             self._pen.aligned("" if tag is None else tag.tobytes().decode())
         self._pen.program_finished(self._traffic)
         self._progress.phase("goodbye")
-        head = self._head()
-        for role, link in self._connected.links.items():
-            link.send(goodbye(head, self._traffic, role))
-        for role, link in self._connected.links.items():
-            signed = check_goodbye(link.receive(GOODBYE_S), self._request, self._traffic, role)
-            self._pen.head(signed, "closing")
+        star = computation.star
+        parting = Parting(
+            links=self._connected.links,
+            request=self._request,
+            traffic=self._traffic,
+            pen=self._pen,
+            check=self._stop.check,
+            may_miss=star is not None and star.centre == self._spec.role,
+        )
+        parting.exchange(self._head(), driver.faults)
         result = {
             "digest": self._spec.digest,
             "run": self._spec.run,

@@ -5,7 +5,7 @@ import struct
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -17,9 +17,11 @@ from parties.running.checkpoints import KEPT, Checkpoints
 from parties.running.drive import RESERVED_AT_ONCE, Driver, Traffic, drive, largest_message
 from protocols.errors import (
     CancelledRun,
+    FedaccordError,
     GateError,
     PeerLost,
     PeerStopped,
+    PeerTimeout,
     ProtocolError,
     StateError,
     WireError,
@@ -239,6 +241,100 @@ def test_a_lost_peer_ends_the_wait() -> None:
     p.link.close()
     with pytest.raises(PeerLost, match="retailer"):
         drive(programs()[0], a.driver())
+
+
+def unlisted(link: Link) -> None:
+    link.send(encode(toy.Secret(np.ones((toy.WIDTH, 2), np.float32))))
+
+
+@pytest.mark.parametrize(
+    ("fault", "kind"),
+    [
+        (lambda link: link.close(), PeerLost),
+        (lambda link: link.close("interrupted"), PeerStopped),
+        (lambda link: link.send(b"no message at all"), WireError),
+        (lambda link: link.send(bytes(10_000)), GateError),
+        (unlisted, GateError),
+        (lambda link: link.send(encode(toy.Sums(0, np.zeros(2, np.float32)))), GateError),
+        (lambda link: None, PeerTimeout),
+    ],
+    ids=["lost", "stopped", "garbage", "large", "unlisted", "wrong way", "silent"],
+)
+def test_a_peers_fault_is_raised_where_the_program_waits_for_it(
+    fault: Callable[[Link], None], kind: type[FedaccordError]
+) -> None:
+    def careful() -> Program[FedaccordError]:
+        try:
+            yield from receive("passive", toy.Rows)
+        except FedaccordError as problem:
+            return problem
+        raise AssertionError("nothing was raised")
+
+    a, p = sides()
+    fault(p.link)
+    driver = a.driver(message_s=0.1)
+    caught = drive(careful(), driver)
+    assert type(caught) is kind
+    assert driver.faults == {"passive": caught}
+
+
+def test_a_program_that_catches_a_fault_goes_on_with_its_other_peers() -> None:
+    lost, lost_end = MemoryLink.pair("bank", "north")
+    there, there_end = MemoryLink.pair("bank", "south")
+    lost_end.close()
+    there_end.send(encode(toy.Rows(7, np.ones((1, 2), np.float32))))
+
+    def careful() -> Program[int]:
+        with pytest.raises(PeerLost):
+            yield Send("north", toy.Sums(0, np.zeros(2, np.float32)))
+        return (yield from receive("south", toy.Rows)).step
+
+    manifest = tuple(
+        replace(line, **{way: name})
+        for line in toy.manifest(STEPS)
+        for way in ("sender", "receiver")
+        if getattr(line, way) == "passive"
+        for name in ("north", "south")
+    )
+    side = Side("active", there, Gate(manifest, "active"), Traffic(["north", "south"]))
+    driver = side.driver(links={"north": lost, "south": there}, inbound_limits={"south": 1000})
+    assert drive(careful(), driver) == 7
+    assert list(driver.faults) == ["north"]
+
+
+def test_what_a_side_does_itself_is_not_raised_in_its_program() -> None:
+    def careless(of: list[object]) -> Program[None]:
+        try:
+            yield Send("passive", toy.Secret(np.ones((1, 2), np.float32)))
+        except FedaccordError as problem:
+            of.append(problem)
+
+    caught: list[object] = []
+    with pytest.raises(GateError):  # its own gate
+        drive(careless(caught), sides()[0].driver())
+    assert caught == []
+
+
+@pytest.mark.parametrize("closing", ["revoked", ""])
+def test_a_revocation_and_an_own_stop_end_the_run_past_the_program(closing: str) -> None:
+    def stubborn() -> Program[None]:
+        for _ in range(3):
+            try:
+                yield from receive("passive", toy.Rows)
+            except FedaccordError:
+                continue
+
+    a, p = sides()
+    p.link.close(closing)
+    looks: list[None] = []
+
+    def check() -> None:
+        looks.append(None)
+        if len(looks) > 2 and not closing:  # this side stops while it waits: the closed link is its own doing
+            raise CancelledRun("asked to")
+
+    with pytest.raises(PeerStopped if closing else CancelledRun):
+        drive(stubborn(), a.driver(check=check))
 
 
 # -- checkpoints -----------------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from parties.running import worker
+from parties.running import parting, worker
 from parties.running.runspec import RunSpec
 from parties.running.worker import run
 from parties.running.worker_tools import Tools
@@ -39,7 +39,7 @@ def main() -> int:
     logging.basicConfig(stream=sys.stderr, level=logging.INFO)
     kind = Open if "open" in sys.argv else Gate
     if tampered == "no goodbye":
-        worker.goodbye = lambda head, traffic, role: os._exit(9)
+        parting.goodbye = lambda head, traffic, role: os._exit(9)
     if tampered == "careless":
         worker.approvals_of = lambda text, request, now: ()
     return run(

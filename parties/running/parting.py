@@ -1,0 +1,52 @@
+"""The end of a run between its workers: closing heads are exchanged, and each side's count of messages is compared."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from parties.links.handshake import check_goodbye, goodbye
+from parties.links.link import Check, Link
+from parties.running.drive import Traffic
+from parties.running.pen import WorkerPen
+from protocols.errors import PEER_FAULTS, FedaccordError, PeerStopped, RevokedRun
+from protocols.request import ComputationRequest
+
+GOODBYE_S = 60.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parting:
+    """What parting from all peers needs; with `may_miss` a peer at fault doesn't keep the run from its end."""
+
+    links: Mapping[str, Link]
+    request: ComputationRequest
+    traffic: Traffic
+    pen: WorkerPen
+    check: Check
+    may_miss: bool
+
+    def exchange(self, head: str, faults: Mapping[str, FedaccordError]) -> None:
+        """Gives each peer our closing head and notes theirs in the log.
+
+        `faults` is what went wrong with peers before. With `may_miss` those and the peers that can't part are named in
+        the log, unless their people revoked; else the first such error is raised.
+        """
+        missed: dict[str, FedaccordError] = {}
+        for action in (self._tell, self._hear):
+            for role in [role for role in self.links if role not in missed]:
+                try:
+                    action(role, head)
+                except PEER_FAULTS as problem:
+                    self.check()  # a link that this side closed because it stops isn't the peer's fault
+                    revoked = isinstance(problem, PeerStopped) and problem.reason == RevokedRun.code
+                    if revoked or not self.may_miss:
+                        raise
+                    missed[role] = problem
+        for role, fault in {**missed, **faults}.items():
+            self.pen.fault(role, fault, closed=role not in missed)
+
+    def _tell(self, role: str, head: str) -> None:
+        self.links[role].send(goodbye(head, self.traffic, role))
+
+    def _hear(self, role: str, head: str) -> None:
+        signed = check_goodbye(self.links[role].receive(GOODBYE_S), self.request, self.traffic, role)
+        self.pen.head(signed, "closing")
