@@ -14,13 +14,18 @@ INTERNAL = "internal"
 
 
 class FedaccordError(Exception):
-    """The root of the family. `remedy` says what the reader can do; it may be empty."""
+    """The root of the family. `remedy` says what the reader can do; it may be empty.
+
+    It is a note of the exception too, so that a traceback or a notebook shows it.
+    """
 
     code: ClassVar[str] = "error"
 
     def __init__(self, message: str, *, remedy: str = "") -> None:
         super().__init__(message)
         self.remedy = remedy
+        if remedy:
+            self.add_note(remedy)
 
 
 class ProtocolError(FedaccordError):

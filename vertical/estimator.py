@@ -20,7 +20,7 @@ True
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -29,19 +29,24 @@ from numpy.typing import ArrayLike, NDArray
 from protocols.errors import BlockError, ConfigError
 from protocols.program import Json, Observe
 from protocols.seeds import injected
+from vertical.class_labels import check_no_label_among, read_labels
 from vertical.config import FedCVTConfig
-from vertical.conversion import Kinds, TableLike, columns_of, kinds_of, to_codes, to_table
+from vertical.conversion import Kinds, TableLike, columns_of, kinds_of, to_table
 from vertical.model import ActivePart, PassivePart, Prediction
 from vertical.one_process import ACTIVE, PASSIVE, train
-from vertical.row_keys import Aligned, keys_of_rows, splits_of_rows
+from vertical.row_keys import Aligned, On, check_same_people, key_columns, keys_of_rows, splits_of_rows
 from vertical.table import PartyData, Table
 from vertical.training import silent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Trained:
-    """What a fit leaves: both parts, each table's kinds of columns, the report, and what class codes stand for."""
+    """What a fit leaves: both parts, each table's kinds of columns, the report, and what class codes stand for.
 
+    `on` are the columns that identified people.
+    """
+
+    on: tuple[str, ...]
     active: ActivePart
     passive: PassivePart
     kinds: Mapping[str, Kinds]
@@ -64,7 +69,7 @@ class FedCVT:
         passive: TableLike,
         labels: ArrayLike,
         *,
-        on: str = "",
+        on: On = "",
         aligned: Aligned | None = None,
         test: ArrayLike = (),
         missing_label: object = -1,
@@ -72,31 +77,36 @@ class FedCVT:
     ) -> FedCVT:
         """Trains on the label holder's table `active` (rows, f) with `labels` (rows,) and the other's table `passive`.
 
-        Who is in both tables: `on` names a column of both that identifies people (no feature then), or `aligned` has
-        the row numbers of common people in each. `test` (row numbers or truth values of `active`) are kept out of
-        training; the common ones of them are evaluated. Labels that are None, NaN or `missing_label` are unknown; give
-        `missing_label=None` when -1 is a class.
+        Who is in both tables: `on` names the column or columns of both that identify people (no features then), or
+        `aligned` has the row numbers of common people in each. `test` (row numbers or truth values of `active`) are
+        kept out of training; the common ones of them are evaluated. Labels that are None, NaN or `missing_label` are
+        unknown; give `missing_label=None` when -1 is a class.
 
         Raises ConfigError or BlockError for what can't be meant, OverlapError when too few people are common.
         """
         tables = {ACTIVE: columns_of(active), PASSIVE: columns_of(passive)}
         keys = keys_of_rows(tables, on, aligned)
-        codes, classes = to_codes(labels, missing_label)
-        _check_labels(codes, classes, len(keys[ACTIVE]))
+        features = {
+            role: {name: column for name, column in table.items() if name not in key_columns(on)}
+            for role, table in tables.items()
+        }
+        codes, classes = read_labels(labels, missing_label, len(keys[ACTIVE]))
+        check_no_label_among(features[ACTIVE], codes)
         splits = splits_of_rows(keys, test)
         data = {
             role: PartyData(
                 keys=keys[role],
-                table=to_table({name: column for name, column in table.items() if name != on}),
+                table=to_table(columns),
                 split=splits[role],
                 labels=codes if role == ACTIVE else None,
                 classes=tuple(map(str, classes)) if role == ACTIVE else (),
             )
-            for role, table in tables.items()
+            for role, columns in features.items()
         }
         seeds = {role: injected(self.seed, role) for role in data}
         outcomes = train(data, _bounded(self.config, data), self.seed, seeds, observe)
         self._trained = Trained(
+            on=key_columns(on),
             active=ActivePart.unpack(outcomes[ACTIVE].artifacts),
             passive=PassivePart.unpack(outcomes[PASSIVE].artifacts),
             kinds={role: kinds_of(party.table) for role, party in data.items()},
@@ -110,7 +120,8 @@ class FedCVT:
     ) -> NDArray[np.float32]:
         """Probabilities (m, k) of `classes_`, for people of whom one or both parties' columns are given.
 
-        With both tables, row i of both is the same person.
+        With both tables, row i of both is the same person; where both have the columns that identified people in `fit`,
+        this is checked.
         """
         return self._predict(active, passive).probabilities
 
@@ -144,6 +155,8 @@ class FedCVT:
 
     def _predict(self, active: TableLike | None, passive: TableLike | None) -> Prediction:
         (here, there), kinds = self.parts, self._fitted().kinds
+        if active is not None and passive is not None:
+            check_same_people(columns_of(active), columns_of(passive), self._fitted().on)
         own = None if active is None else here.known(_table(active, kinds[ACTIVE]))
         shown = None if passive is None else there.show_all(_table(passive, kinds[PASSIVE]))
         if own is not None and shown is not None and own.rows != len(shown):
@@ -158,16 +171,6 @@ def _table(given: TableLike, kinds: Kinds) -> Table:
     if missing:
         raise BlockError(f"columns missing: {', '.join(missing)}")
     return to_table({name: columns[name] for name in kinds}, kinds)
-
-
-def _check_labels(codes: NDArray[np.int64], classes: Sequence[object], rows: int) -> None:
-    if len(codes) != rows:
-        raise BlockError(f"{rows} rows of the active party, {len(codes)} labels")
-    if len(classes) < 2:
-        raise BlockError(
-            f"labels of {len(classes)} classes, at least 2 are needed",
-            remedy="if one class is called -1, say missing_label=None",
-        )
 
 
 def _bounded(config: FedCVTConfig, data: Mapping[str, PartyData]) -> FedCVTConfig:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from datetime import date
 from typing import TypeAlias
 
 import numpy as np
@@ -16,24 +17,55 @@ from vertical.table import Rows, Split
 Aligned: TypeAlias = tuple[ArrayLike, ArrayLike]
 """Row numbers in the active and in the passive table of the common people, in the same order."""
 
+On: TypeAlias = str | Sequence[str]
+"""The name of the column that identifies people, or of several that do so together."""
+Cell: TypeAlias = object
+
+
+def key_columns(on: On) -> tuple[str, ...]:
+    """The names of the columns that identify people; () for none."""
+    if isinstance(on, str):
+        return (on,) if on else ()
+    return tuple(map(str, on))
+
 
 def keys_of_rows(
-    tables: Mapping[str, Mapping[str, object]], on: str, aligned: Aligned | None
+    tables: Mapping[str, Mapping[str, object]], on: On, aligned: Aligned | None
 ) -> dict[str, tuple[bytes, ...]]:
     """Made-up keys of both tables' rows by role, equal for the same person and no others.
 
-    `on` names a column of both that identifies people, or `aligned` has the common people's rows. ConfigError for
-    neither or both, and for rows that aren't there or come twice; BlockError for a table without the column.
+    `on` names columns of both that identify people, or `aligned` has the common people's rows. ConfigError for
+    neither or both, and for rows that aren't there or come twice; BlockError for a table without such a column, and for
+    columns of two kinds, whose values are never equal.
     """
-    if bool(on) == (aligned is not None):
+    names = key_columns(on)
+    if bool(names) == (aligned is not None):
         raise ConfigError(
             "who is in both tables: either `on` or `aligned` must say so",
             remedy="on='column', or aligned=(rows of active, rows of passive)",
         )
     if aligned is not None:
         return _keys_by_rows(tables, aligned)
-    known: dict[object, int] = {}
-    return {role: _keys_by_column(table, on, role, known) for role, table in tables.items()}
+    cells = {role: _cells(table, names, role) for role, table in tables.items()}
+    _check_kinds(cells[ACTIVE], cells[PASSIVE], names)
+    known: dict[tuple[Cell, ...], int] = {}
+    return {role: _keys_by_value(rows, role, known) for role, rows in cells.items()}
+
+
+def check_same_people(
+    active: Mapping[str, object], passive: Mapping[str, object], names: Sequence[str]
+) -> None:
+    """BlockError when the key columns, if both tables have them, say that some row i is two different people."""
+    if not names or any(name not in table for name in names for table in (active, passive)):
+        return
+    mine, other = (_cells(table, names, role) for role, table in ((ACTIVE, active), (PASSIVE, passive)))
+    _check_kinds(mine, other, names)
+    for row, (one, two) in enumerate(zip(mine, other, strict=False)):
+        if one != two and not any(map(is_missing, (*one, *two))):
+            raise BlockError(
+                f"row {row} of the active and of the passive table are different people by {', '.join(names)}",
+                remedy="bring both into one order, such as passive.set_index(key).loc[active[key]].reset_index()",
+            )
 
 
 def _keys_by_rows(
@@ -57,16 +89,50 @@ def _keys_by_rows(
     return keys
 
 
-def _keys_by_column(
-    table: Mapping[str, object], on: str, role: str, known: dict[object, int]
+def _cells(table: Mapping[str, object], names: Sequence[str], role: str) -> list[tuple[Cell, ...]]:
+    """The values of the key columns, row by row."""
+    for name in names:
+        if name not in table:
+            raise BlockError(f"the {role} table has no column {name!r}", remedy=f"it has {', '.join(table)}")
+    return list(zip(*(np.asarray(table[name]).tolist() for name in names), strict=True))
+
+
+def _keys_by_value(
+    rows: Sequence[tuple[Cell, ...]], role: str, known: dict[tuple[Cell, ...], int]
 ) -> tuple[bytes, ...]:
-    """Keys by the values in a column; a row without one is nobody of the other table."""
-    if on not in table:
-        raise BlockError(f"the {role} table has no column {on!r}")
+    """Keys by the values of the key columns; a row that lacks one is nobody of the other table."""
     return tuple(
-        f"{role} {row}".encode() if is_missing(value) else b"person %d" % known.setdefault(value, len(known))
-        for row, value in enumerate(np.asarray(table[on]).tolist())
+        f"{role} {row}".encode()
+        if any(map(is_missing, cells))
+        else b"person %d" % known.setdefault(cells, len(known))
+        for row, cells in enumerate(rows)
     )
+
+
+def _check_kinds(
+    active: Sequence[tuple[Cell, ...]], passive: Sequence[tuple[Cell, ...]], names: Sequence[str]
+) -> None:
+    """BlockError naming a column whose values in one table are of another kind than in the other."""
+    for at, name in enumerate(names):
+        mine, other = ({_kind(cells[at]) for cells in rows} - {""} for rows in (active, passive))
+        if mine and other and not mine & other:
+            raise BlockError(
+                f"column {name!r} holds {' and '.join(sorted(mine))} in the active table and"
+                f" {' and '.join(sorted(other))} in the passive one, so nobody could be common",
+                remedy=f"make both the same, such as table.assign({name}=table[{name!r}].astype(str)); numbers lose"
+                " leading zeros",
+            )
+
+
+def _kind(cell: Cell) -> str:
+    """What sort of value a cell is; "" for a missing one."""
+    if is_missing(cell):
+        return ""
+    if isinstance(cell, str):
+        return "text"
+    if isinstance(cell, int | float):
+        return "numbers"
+    return "dates" if isinstance(cell, date) else type(cell).__name__
 
 
 def _rows(table: Mapping[str, object]) -> int:

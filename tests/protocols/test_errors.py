@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import subprocess
 import sys
+import traceback
 
 import pytest
 
@@ -106,3 +107,11 @@ def test_importing_stays_light(modules, unwanted):
     program = f"import sys, {modules}; print(*sorted({unwanted!r} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.split() == []
+
+
+def test_a_traceback_shows_the_remedy_and_nothing_where_there_is_none() -> None:
+    told = traceback.format_exception(errors.BlockError("no column 'x'", remedy="it has a, b"))
+    assert told[-1] == "it has a, b\n"
+    assert traceback.format_exception(errors.BlockError("no"))[-1] == "protocols.errors.BlockError: no\n"
+    stopped = PeerStopped("ended", remedy="start again")
+    assert copy.copy(stopped).__notes__ == ["start again"]

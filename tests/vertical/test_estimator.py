@@ -142,6 +142,70 @@ def test_what_cannot_be_meant_is_refused(changes, error, told):
         fitted(**changes)
 
 
+@pytest.mark.parametrize(
+    ("labels", "told", "remedy"),
+    [
+        ("churned", "labels is a text", "table['column']"),
+        (LABELS[:40].reshape(-1, 1), r"one dimension, came shape \(40, 1\)", "array"),
+        (PEOPLE[:40, 0], "numbers with a fraction", "pandas.cut"),
+        ([0.5, 1.0] * 20, "numbers with a fraction", "astype"),
+        ([f"name {row}" for row in range(40)], "labels of 40 classes on 40 rows", "column with classes"),
+        (ACTIVE[:, 0] > 0, "column 'sign' of the active table says the same", "drop(columns='sign')"),
+    ],
+)
+def test_labels_that_cannot_be_meant_are_refused_with_a_remedy(labels, told, remedy):
+    frame = pd.DataFrame(ACTIVE, columns=["x0", "x1", "x2"]).assign(
+        sign=np.where(ACTIVE[:, 0] > 0, "up", "down")
+    )
+    with pytest.raises(BlockError, match=told) as caught:
+        fitted(active=frame, labels=labels)
+    assert remedy in caught.value.remedy
+
+
+def test_whole_floats_are_classes_and_a_column_that_almost_says_the_label_is_a_feature():
+    almost = LABELS[:40].copy()
+    almost[7] = 1 - almost[7]
+    model = fitted(active=np.column_stack([ACTIVE, almost]), labels=LABELS[:40].astype(float))
+    assert model.classes_ == (0.0, 1.0)
+
+
+def test_people_may_be_identified_by_several_columns():
+    active, passive = frames()
+    both = [f.assign(first=f.person // 7, second=(f.person % 7).astype(str)) for f in (active, passive)]
+    split = [frame.drop(columns="person") for frame in both]
+    model = FedCVT(SMALL, seed=4).fit(*split, LABELS[:40], on=["first", "second"], test=TEST)
+    assert model.report["groups"] == fitted().report["groups"]
+    without = split[1].assign(second=split[1].second.where(passive.person != 20))  # who is common otherwise
+    model = FedCVT(SMALL).fit(split[0], without, LABELS[:40], on=["first", "second"], test=TEST)
+    assert model.report["groups"]["active_only"] == 21
+    with pytest.raises(BlockError, match="the passive table has no column 'third'"):
+        FedCVT(SMALL).fit(active.assign(third=1), passive, LABELS[:40], on=["person", "third"])
+
+
+def test_keys_of_two_kinds_are_refused_and_none_is_shown():
+    active, passive = frames()
+    text = passive.assign(person=passive.person.astype(str))
+    with pytest.raises(BlockError, match="holds numbers in the active table and text") as caught:
+        FedCVT(SMALL).fit(active, text, LABELS[:40], on="person")
+    assert "astype(str)" in caught.value.remedy
+    gaps = active.assign(
+        person=[None, *range(1, 40)]
+    )  # numbers with a gap become floats, which are equal still
+    assert FedCVT(SMALL).fit(gaps, passive, LABELS[:40], on="person", test=TEST).report
+
+
+def test_rows_of_a_prediction_must_be_the_same_people():
+    active, passive = frames()
+    model = FedCVT(SMALL, seed=4).fit(active, passive, LABELS[:40], on="person", test=TEST)
+    both = active[25:35], passive.set_index("person").loc[active.person[25:35]].reset_index()
+    assert model.predict(*both).shape == (10,)
+    assert np.array_equal(model.predict(both[0], both[1].drop(columns="person")), model.predict(*both))
+    with pytest.raises(BlockError, match="row 0 of the active and of the passive table are different people"):
+        model.predict(both[0], both[1][::-1])
+    with pytest.raises(BlockError, match="holds numbers in the active table and text"):
+        model.predict(both[0], both[1].assign(person=both[1].person.astype(str)))
+
+
 def test_a_person_twice_in_one_table_is_refused():
     active, passive = frames()
     twice = active.assign(person=[0, 0, *range(2, 40)])
