@@ -11,8 +11,7 @@ returns. If it can't be written, nothing remains of it and AuditError is raised:
 then not be done.
 """
 
-import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
 
@@ -23,26 +22,31 @@ from protocols.audit_entry import (
     Head,
     Result,
     SignedHead,
-    head_of,
     parse_head,
-    parse_line,
     sign_head,
     to_text,
     torn_line,
     verify_head,
 )
-from protocols.audit_file import LINE_LIMIT, find_tail, locked, repair, write_entry
-from protocols.errors import AuditError
+from protocols.audit_file import find_tail, locked, repair, write_entry
+from protocols.audit_prune import prune
+from protocols.audit_reading import Checked, check, read, verify
+from protocols.audit_stub import LEAST_MONTHS, Stub, months_before
 from protocols.records import Scalar, utc_text
 
 __all__ = [
     "GENESIS",
+    "LEAST_MONTHS",
     "AuditEvent",
     "AuditLog",
+    "Checked",
     "Entry",
     "Head",
     "Result",
     "SignedHead",
+    "Stub",
+    "check",
+    "months_before",
     "parse_head",
     "read",
     "sign_head",
@@ -100,6 +104,27 @@ class AuditLog:
                 tail = repair(file, self._path, tail, unlinked)
             return write_entry(file, self._path, tail, unlinked)
 
+    def prune(
+        self, cutoff: datetime, *, who: str, role: str, organisation: str, origin: str, now: datetime
+    ) -> Stub | None:
+        """Deletes entries older than `cutoff` (see `protocols.audit_prune`) and logs that; None when there is none."""
+        note = Entry(
+            index=0,
+            time=utc_text(now),
+            party=self._party,
+            event=AuditEvent.LOG_PRUNED,
+            who=who,
+            role=role,
+            organisation=organisation,
+            result=Result.OK,
+            origin=origin,
+            object="audit log",
+            detail=(),
+            previous="",
+            hash="",
+        )
+        return prune(self._path, cutoff, note)
+
     def entries(self) -> Iterator[Entry]:
         """The entries from the first on, the chain checked on the way. Raises AuditError naming the entry."""
         return read(self._path) if self._path.exists() else iter(())
@@ -113,67 +138,3 @@ class AuditLog:
         if tail.torn:
             raise torn_line(tail.head.index + 1)
         return tail.head
-
-
-def read(path: Path) -> Iterator[Entry]:
-    """The entries of a log one by one, in constant memory, up to the end that it has at the start.
-
-    Raises AuditError naming the first entry that is altered, out of its place, or torn.
-    """
-    with locked(path, write=False) as lock:
-        size = os.fstat(lock).st_size
-    head = Head(party="-", index=0, hash=GENESIS)
-    with path.open("rb") as file:
-        while file.tell() < size:
-            line = file.readline(LINE_LIMIT + 1)
-            if not line.endswith(b"\n"):
-                raise torn_line(head.index + 1)
-            entry = parse_line(line[:-1], f"entry {head.index + 1}")
-            _check_place(entry, head)
-            head = head_of(entry)
-            yield entry
-
-
-def verify(path: Path, *, heads: Iterable[SignedHead] = ()) -> Head:
-    """The head of the log, after checking every entry and each signed head against the entry it names.
-
-    Raises AuditError naming the entry that is altered, missing, out of its place or torn. Whose key signed a
-    head is the caller's check (`verify_head`).
-    """
-    signed = sorted(heads, key=lambda given: given.head.index)
-    for given in signed:
-        verify_head(given)
-    head = Head(party="-", index=0, hash=GENESIS)
-    signed = [given for given in signed if given.head.index > 0]
-    for entry in read(path):
-        head = head_of(entry)
-        while signed and signed[0].head.index == entry.index:
-            _check_against(signed.pop(0), entry)
-    if signed:
-        last = signed[-1]
-        raise AuditError(
-            f"entry {head.index + 1} is missing: the log ends at entry {head.index}, "
-            f"but its head at entry {last.head.index} was signed at {last.time}",
-            remedy="the end of the log was cut off; compare with the copies that the other parties hold",
-        )
-    return head
-
-
-def _check_place(entry: Entry, before: Head) -> None:
-    name = f"entry {before.index + 1}"
-    if entry.index != before.index + 1:
-        raise AuditError(f"{name} is not in its place: entry {entry.index} stands there")
-    if entry.previous != before.hash:
-        raise AuditError(f"{name} doesn't continue entry {before.index}: one of the two was replaced")
-    if before.index and entry.party != before.party:
-        raise AuditError(f"{name} is of {entry.party}, but the log is of {before.party}")
-
-
-def _check_against(signed: SignedHead, entry: Entry) -> None:
-    name = f"entry {entry.index}"
-    if signed.head.party != entry.party:
-        raise AuditError(f"a head of {signed.head.party} was given to check the log of {entry.party}")
-    if signed.head.hash != entry.hash:
-        raise AuditError(
-            f"{name} is not the one whose head was signed at {signed.time}: the log was rewritten"
-        )

@@ -72,6 +72,7 @@ class AuditEvent(StrEnum):
     LOG_REPAIRED = "log_repaired"
     LOG_READ = "log_read"
     LOG_EXPORTED = "log_exported"
+    LOG_PRUNED = "log_pruned"
 
 
 class Result(StrEnum):

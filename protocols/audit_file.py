@@ -28,18 +28,33 @@ class Tail:
 def locked(path: Path, *, write: bool) -> Iterator[int]:
     """The open file under its lock: exclusive to write, shared to read.
 
-    The lock ends with the file descriptor.
+    The lock ends with the file descriptor. While we waited for it, another process may have put a shorter file in the
+    place of ours (`prune`): what is written to ours would be lost, so the one that is there now is opened.
     """
+    while True:
+        file = _open(path, write)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX if write else fcntl.LOCK_SH)
+            if _is_at(file, path):
+                yield file
+                return
+        finally:
+            os.close(file)
+
+
+def _open(path: Path, write: bool) -> int:
     flags = os.O_RDWR | os.O_CREAT | os.O_APPEND if write else os.O_RDONLY
     try:
-        file = os.open(path, flags | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        return os.open(path, flags | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     except OSError as failure:
         raise AuditError(f"the audit log {path} can't be opened: {failure.strerror}") from failure
+
+
+def _is_at(file: int, path: Path) -> bool:
     try:
-        fcntl.flock(file, fcntl.LOCK_EX if write else fcntl.LOCK_SH)
-        yield file
-    finally:
-        os.close(file)
+        return os.path.samestat(os.fstat(file), path.lstat())
+    except FileNotFoundError:
+        return False
 
 
 def find_tail(file: int, party: str) -> Tail:
@@ -106,7 +121,7 @@ def write_entry(file: int, path: Path, tail: Tail, unlinked: Entry) -> Entry:
             written += os.write(file, line[written:])
         os.fsync(file)
         if tail.size == 0:
-            _sync_folder(path.parent)
+            sync_folder(path.parent)
     except OSError as failure:
         with contextlib.suppress(
             OSError
@@ -119,7 +134,7 @@ def write_entry(file: int, path: Path, tail: Tail, unlinked: Entry) -> Entry:
     return entry
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
     """Makes a new file's name as durable as its content."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:

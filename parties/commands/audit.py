@@ -104,6 +104,26 @@ def export(
     show(document, as_json, text)
 
 
+@audit.command("prune", epilog=example("fedaccord audit prune --before 2026-01-01 --state bank"))
+def prune(
+    state: StateOption,
+    before: Annotated[
+        str, typer.Option(help="Delete the entries of before this day (UTC); without it all that may go.")
+    ] = "",
+    person: Annotated[str, typer.Option("--as", help="The owner who deletes.")] = "owner",
+    as_json: JsonOption = False,
+) -> None:
+    """Delete entries that are older than the months for which the party keeps them; a stub stays in their place.
+
+    party.toml says how many months: [audit] keep_months, 12 unless changed and at least 6. Export them first.
+    """
+    from parties.roles.audit_export import parse_day
+    from parties.roles.pruning import prune_log
+
+    document, text = prune_log(party(state), parse_day(before) if before else None, person)
+    show(document, as_json, text)
+
+
 @audit.command("heads", epilog=example("fedaccord audit heads --state retailer --out heads/"))
 def heads(
     state: StateOption,

@@ -1,6 +1,6 @@
 """The state folder: everything a party or an analyst keeps, in one place, readable by its owner only.
 
-party.toml      kind, name, organisation, uid; link address; syft host, port; cores   card.json  the public card
+party.toml      kind, name, organisation, uid; link; syft host, port; cores; [audit]          card.json  the public card
 keys/           signing.pem, link.pem, link.crt, people/NAME.pem                      people.json, policy.toml
 peers/          the address book, one accepted card each                              users.json, datasites.json
 requests/ approvals/   signed requests, decisions of our people, countersigned approvals
@@ -31,6 +31,7 @@ from parties.home.private_files import (
     write_private,
 )
 from protocols import keys
+from protocols.audit import LEAST_MONTHS
 from protocols.errors import StateError
 
 FOLDERS = ("keys", "keys/people", "peers", "requests", "approvals", "runs", "blocks", "syft")
@@ -47,13 +48,16 @@ PRIVATE_FILES = (
 )
 
 
+KEEP_MONTHS, MOST_MONTHS = 12, 1200
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:
     """An opened state folder; paths and public facts, no secret.
 
     `address` is "host:first-last" for a party that listens and "" for one that dials; `host` and `port` are where its
     syft server answers; `uid` (UUID4 text) is that server's identity; `warnings` are to be shown to the owner. An
-    alignment uses so many `cores`, all for 0.
+    alignment uses so many `cores`, all for 0; the audit log's entries are kept for `keep_months`.
     """
 
     folder: Path
@@ -65,6 +69,7 @@ class State:
     host: str
     port: int
     cores: int = 0
+    keep_months: int = KEEP_MONTHS
     warnings: tuple[str, ...] = ()
 
     @property
@@ -193,7 +198,8 @@ def open_state(folder: Path, *, test_mode: bool = False) -> State:
     if texts["kind"] not in ("party", "analyst"):
         raise StateError(f"{folder / 'party.toml'}: kind must be party or analyst", remedy="correct the file")
     warnings = () if test_mode else _warnings(folder)
-    state = State(folder=folder, port=port, cores=cores, warnings=warnings, **texts)
+    keep = _keep_months(folder, table.get("audit", {}))
+    state = State(folder=folder, port=port, cores=cores, keep_months=keep, warnings=warnings, **texts)
     card = state.card()
     if (card.kind, card.name, card.organisation, card.address) != (
         state.kind,
@@ -211,6 +217,17 @@ def _whole(folder: Path, name: str, value: object) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
         raise StateError(f"{folder / 'party.toml'}: {name} must be a whole number", remedy="correct the file")
     return value
+
+
+def _keep_months(folder: Path, audit: object) -> int:
+    """How long entries of the audit log are kept, of the table [audit]; StateError unless that is long enough."""
+    months = audit.get("keep_months", KEEP_MONTHS) if isinstance(audit, dict) else None
+    if type(months) is not int or not LEAST_MONTHS <= months <= MOST_MONTHS:
+        raise StateError(
+            f"{folder / 'party.toml'}: [audit] keep_months must be a whole number from {LEAST_MONTHS} to {MOST_MONTHS}",
+            remedy=f"correct the file; without it {KEEP_MONTHS} months are kept",
+        )
+    return months
 
 
 def require_kind(state: State, kind: str) -> State:
@@ -247,9 +264,13 @@ def _create(
     }
     comment = (
         "Whose state folder this is. address: host:first-last when the link listens here, empty when it dials.\n"
-        "cores: how many an alignment uses, 0 for all."
+        "cores: how many an alignment uses, 0 for all.\n"
+        f"[audit] keep_months: how long entries of the audit log are kept at least; {LEAST_MONTHS} or more."
     )
-    write_private(folder / "party.toml", toml_text({"": table}, comment))
+    tables: dict[str, dict[str, str | int | float | bool]] = {"": table}
+    if kind == "party":
+        tables["audit"] = {"keep_months": KEEP_MONTHS}
+    write_private(folder / "party.toml", toml_text(tables, comment))
     return folder
 
 

@@ -95,9 +95,8 @@ def make_export(
         raise StateError(f"the export would begin on {since} and end on {until}", remedy="swap the two days")
     head, verified, problem = None, "", ""
     try:
-        checked, compared = check_log(state, heads)
-        verified = verdict(checked, compared)
-        head = sign_head(checked, now, state.signing_key())
+        checked = check_log(state, heads)
+        verified, head = verdict(checked), sign_head(checked.head, now, state.signing_key())
     except AuditError as error:
         problem = str(error)
     return Export(

@@ -8,13 +8,14 @@ from parties.home.private_files import write_private
 from parties.home.state import State
 from protocols.audit import (
     AuditEvent,
+    Checked,
     Entry,
     Head,
     SignedHead,
+    check,
     parse_head,
     read,
     to_text,
-    verify,
     verify_head,
 )
 from protocols.errors import AuditError, StateError
@@ -25,32 +26,42 @@ def verify_log(state: State, heads: tuple[Path, ...]) -> tuple[dict[str, object]
 
     Each head must be of this party's log, under this party's key.
     """
-    head, signed = check_log(state, heads)
+    checked = check_log(state, heads)
     document: dict[str, object] = {
         "party": state.name,
         "status": "ok",
-        "entries": head.index,
-        "head": head.hash,
-        "heads_compared": [{"index": s.head.index, "time": s.time} for s in signed],
+        "entries": checked.head.index,
+        "head": checked.head.hash,
+        "heads_compared": _heads_line(checked.compared),
+        "deleted": {} if checked.stub is None else checked.stub.detail(),
+        "heads_not_comparable": _heads_line(checked.deleted),
     }
-    return document, verdict(head, signed)
+    return document, verdict(checked)
 
 
-def check_log(state: State, heads: tuple[Path, ...]) -> tuple[Head, tuple[SignedHead, ...]]:
-    """The head of the log and the signed heads that it was compared with; raises like `verify_log`."""
-    signed = tuple(_own_head(state, path) for path in heads)
-    return verify(state.audit_path, heads=signed), signed
+def _heads_line(heads: tuple[SignedHead, ...]) -> list[dict[str, object]]:
+    return [{"index": signed.head.index, "time": signed.time} for signed in heads]
 
 
-def verdict(head: Head, signed: tuple[SignedHead, ...]) -> str:
+def check_log(state: State, heads: tuple[Path, ...]) -> Checked:
+    """What the check of the log found; raises like `verify_log`."""
+    return check(state.audit_path, heads=[_own_head(state, path) for path in heads])
+
+
+def verdict(checked: Checked) -> str:
     """What was checked, in one line."""
+    head, signed, stub = checked.head, checked.compared, checked.stub
     fits = (
         "1 signed head that another party holds fits"
         if len(signed) == 1
         else f"{len(signed)} signed heads fit"
     )
-    compared = f", and {fits}" if signed else ""
-    return f"ok: {head.index} entries of {head.party}, chain unbroken{compared}"
+    said = f"ok: {head.index} entries of {head.party}, chain unbroken" + (f", and {fits}" if signed else "")
+    if stub is not None:
+        said += f"; entries 1 to {stub.last} were deleted on {stub.time} by {stub.who}, after their time"
+    for gone in checked.deleted:
+        said += f"; the head at entry {gone.head.index}: pruned, not comparable"
+    return said
 
 
 def entries(state: State, last: int) -> tuple[dict[str, object], str]:

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 
+from parties.home.journal import head_detail
 from parties.running.drive import Traffic
 from parties.running.ending import End
 from parties.running.runspec import RESULT_DETAIL, RunSpec, State
@@ -50,17 +51,8 @@ class WorkerPen:
         self.write(AuditEvent.MESSAGES_RESERVED, first=first, last=last)
 
     def head(self, signed: SignedHead, when: str) -> None:
-        """A peer's signed head, whole: with it a cut or rewritten log of that peer can be told."""
-        self.write(
-            AuditEvent.HEAD_RECEIVED,
-            peer=signed.head.party,
-            index=signed.head.index,
-            hash=signed.head.hash,
-            time=signed.time,
-            key=signed.key,
-            signature=signed.signature,
-            when=when,
-        )
+        """A peer's signed head: at the `opening`, at a `checkpoint` or at the `closing` of the run."""
+        self.write(AuditEvent.HEAD_RECEIVED, Result.OK, **head_detail(signed, when))
 
     def aligned(self, tag: str) -> None:
         """An alignment has ended; the sets are those that the request names.
