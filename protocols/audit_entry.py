@@ -178,6 +178,19 @@ def verify_head(signed: SignedHead, key: str | None = None) -> None:
         ) from failure
 
 
+def head_detail(signed: SignedHead, when: str) -> dict[str, Scalar]:
+    """A peer's signed head, whole, as an entry's detail: with it a cut or rewritten log of that peer can be told."""
+    return {
+        "peer": signed.head.party,
+        "index": signed.head.index,
+        "hash": signed.head.hash,
+        "time": signed.time,
+        "key": signed.key,
+        "signature": signed.signature,
+        "when": when,
+    }
+
+
 def to_text(signed: SignedHead) -> str:
     """Canonical text of a signed head; `parse_head` reads it."""
     return encode_record(signed).decode("utf-8")

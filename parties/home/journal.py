@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from parties.home.state import State
-from protocols.audit import AuditEvent, AuditLog, Result, SignedHead
+from protocols.audit import AuditEvent, AuditLog, Result
 from protocols.errors import FedaccordError, to_wire
 from protocols.records import Scalar
 
@@ -72,19 +72,6 @@ class Journal:
             detail={name: _short(value) for name, value in detail.items()},
             now=self._now(),
         )
-
-
-def head_detail(signed: SignedHead, when: str) -> dict[str, Scalar]:
-    """A peer's signed head, whole, as an entry's detail: with it a cut or rewritten log of that peer can be told."""
-    return {
-        "peer": signed.head.party,
-        "index": signed.head.index,
-        "hash": signed.head.hash,
-        "time": signed.time,
-        "key": signed.key,
-        "signature": signed.signature,
-        "when": when,
-    }
 
 
 def _short(value: Scalar) -> Scalar:

@@ -2,11 +2,11 @@
 
 from datetime import UTC, date, datetime, time
 
-from parties.home.journal import Journal, head_detail
+from parties.home.journal import Journal
 from parties.home.state import State
 from parties.roles.auditing import newest_heads
 from parties.roles.log_access import TARGET, Clock, reader, utc_now
-from protocols.audit import AuditEvent, AuditLog, months_before
+from protocols.audit import AuditEvent, AuditLog, head_detail, months_before
 from protocols.errors import AuditError, StateError
 from protocols.records import parse_utc, utc_text
 

@@ -4,11 +4,10 @@ from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 
-from parties.home.journal import head_detail
 from parties.running.drive import Traffic
 from parties.running.ending import End
 from parties.running.runspec import RESULT_DETAIL, RunSpec, State
-from protocols.audit import AuditEvent, AuditLog, Result, SignedHead
+from protocols.audit import AuditEvent, AuditLog, Result, SignedHead, head_detail
 from protocols.errors import FedaccordError
 from protocols.records import Scalar
 from protocols.request import ComputationRequest, party, set_in_words

@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 
-from parties.home.journal import head_detail
 from parties.home.state import State, init_party, open_state
 from parties.roles.auditing import newest_heads, verify_log
 from parties.roles.pruning import prune_log
@@ -24,6 +23,7 @@ from protocols.audit import (
     Result,
     Stub,
     check,
+    head_detail,
     months_before,
     read,
     sign_head,
