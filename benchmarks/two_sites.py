@@ -142,7 +142,14 @@ def _introduce(states: list[State]) -> None:
 def _approve(state: State, request: ComputationRequest, signed: str) -> None:
     ask(state.folder, "add_user", name="ana", email=_EMAIL)
     ask(state.folder, "ingest", signed=signed, caller=_CALLER, email=_EMAIL)
-    record(state, digest(request), person="owner", decision=Decision.APPROVE, reason="", passphrase=None)
+    record(
+        state,
+        digest(request),
+        person="owner",
+        decision=Decision.APPROVE,
+        reason="a benchmark of this machine's own",
+        passphrase=None,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

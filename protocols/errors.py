@@ -52,6 +52,12 @@ class RequestError(FedaccordError):
     code = "request"
 
 
+class PolicyError(FedaccordError):
+    """A party's policy forbids the request: its purpose, who asks, a column or a setting."""
+
+    code = "policy"
+
+
 class ApprovalError(FedaccordError):
     """A signature, decision or countersignature does not hold."""
 

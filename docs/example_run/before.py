@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 
 from docs.example_run.markdown import details, fence, table
 from docs.example_run.people import BLOCK, PLAN, ROLES
-from docs.example_run.story import Story
+from docs.example_run.story import REASON, Story
 from parties.blocks.schema import PublicColumn
 from parties.roles.plan import Offer
 from protocols.approval import PartyApproval
@@ -77,7 +77,9 @@ def _refused(story: Story) -> str:
 
 
 def _approved(story: Story) -> str:
-    said = [f"$ fedaccord review approve DIGEST --as owner\n{line}" for line in story.decided]
+    said = [
+        f"$ fedaccord review approve DIGEST --as owner --reason '{REASON}'\n{line}" for line in story.decided
+    ]
     records = "\n\n".join(map(_record, story.approvals))
     return fence("\n".join(said)) + "\n\n" + details("Both records", fence(records))
 

@@ -64,12 +64,17 @@ def show_code(
     show(document, as_json, text)
 
 
-@review.command("approve", epilog=example("fedaccord review approve 3fa9c1 --as owner --state bank"))
+@review.command(
+    "approve",
+    epilog=example(
+        "fedaccord review approve 3fa9c1 --as owner --reason 'within the agreed purpose' --state bank"
+    ),
+)
 def approve(
     digest: DigestArgument,
     state: StateOption,
+    reason: Annotated[str, typer.Option(help="Why; kept with the decision.")],
     person: PersonOption = "owner",
-    reason: Annotated[str, typer.Option(help="Why; kept with the decision.")] = "",
     passphrase_file: PassphraseOption = None,
 ) -> None:
     """Approve the request under your own key."""

@@ -77,6 +77,7 @@ EXPLANATIONS = {
     "model": "the trained model that the request names isn't there, is incomplete or was withdrawn",
     "not_approved": "the request isn't approved there",
     "overlap": "fewer people are common than the request asks for, or none: compare key columns and key rules",
+    "policy": "its policy forbids the request: the purpose, who asks, a column or a setting",
     "port_in_use": "no free port to listen for the other party's worker",
     "request": "the request isn't known there, or isn't yours",
     "revoked": "the request was revoked or denied for good",

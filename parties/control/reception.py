@@ -17,8 +17,10 @@ from parties.home.accounts import Accounts
 from parties.home.documents import Documents
 from parties.home.journal import Actor, Journal, one_line
 from parties.home.people import find_person, read_people
-from parties.home.policy import counting, missing, read_policy, standing, violations
+from parties.home.policy import counting, missing, standing, violations
+from parties.home.policy_watch import WatchedPolicy
 from parties.home.state import State
+from parties.home.use_rules import forbidden
 from protocols.approval import (
     Decision,
     PartyApproval,
@@ -29,7 +31,14 @@ from protocols.approval import (
 )
 from protocols.approval import to_text as approvals_text
 from protocols.audit import AuditEvent
-from protocols.errors import ApprovalError, FedaccordError, RequestError, RevokedRun, StateError
+from protocols.errors import (
+    ApprovalError,
+    FedaccordError,
+    PolicyError,
+    RequestError,
+    RevokedRun,
+    StateError,
+)
 from protocols.records import parse_utc
 from protocols.request import ComputationRequest, parse_signed, party_named
 from protocols.request import digest as request_digest
@@ -55,6 +64,7 @@ class Reception:
         ledger: Ledger,
         tasks: TaskQueue,
         journal: Journal,
+        policy: WatchedPolicy,
         key: Ed25519PrivateKey,
         current_block: CurrentBlock,
         accounts: Accounts,
@@ -71,6 +81,7 @@ class Reception:
         self._accounts = accounts
         self._stop = stop
         self._now = now
+        self._policy = policy
         self._documents = Documents(state.folder)
         self._deciding = threading.Lock()
         self._ingesting = threading.Lock()  # of two that bring the same request only one logs it
@@ -80,8 +91,8 @@ class Reception:
         """Takes in a signed request as PENDING, bound to the syft key that submitted it; again is fine.
 
         Refused and logged: a bad signature, a roster that differs from the address book, an unknown analyst or one
-        with another account, a block that isn't the newest, a digest that another caller has submitted. AuditError
-        when a new one can't be logged: then it isn't taken in.
+        with another account, a use that our policy forbids (PolicyError), a block that isn't the newest, a digest that
+        another caller has submitted. AuditError when a new one can't be logged: then it isn't taken in.
         """
         with self._ingesting:
             return self._ingest(signed_text, caller, email)
@@ -97,6 +108,7 @@ class Reception:
             own = self._state.address_book().check_roster(signed.request)
             self._accounts.check(signed.request, email)
             check_expiry(signed.request, self._now())
+            self._check_use(signed.request, own.role)
             check_blocks(signed.request, own.role, self._current_block)
             known = self._ledger.is_bound(digest, caller)
         except FedaccordError as error:
@@ -109,6 +121,15 @@ class Reception:
                 self._documents.save_request(signed)
                 self._ledger.bind(digest, caller=caller, analyst=analyst.name, allowed=runs, now=self._now())
         return self._ledger.find(digest)
+
+    def _check_use(self, request: ComputationRequest, own_role: str) -> None:
+        """What no person of ours may approve needn't wait for one: the purpose, who asks, columns, settings."""
+        found = forbidden(self._policy.read().uses, request, own_role)
+        if found:
+            raise PolicyError(
+                f"{self._state.name}: {'; '.join(found)}",
+                remedy="ask with a request that keeps to the policy",
+            )
 
     def decide(self, decision_text: str) -> tuple[RequestRow, str]:
         """Takes one person's signed decision: countersigns when our policy is satisfied, or ends the request.
@@ -131,6 +152,10 @@ class Reception:
             request = self._documents.request(decision.digest).request
             self._check_person(decision, request)
             self._check_date(decision)
+            if decision.decision is Decision.APPROVE and not decision.reason:
+                raise ApprovalError(
+                    f"the approval of {decision.person} needs a reason", remedy="say why, with --reason"
+                )
             if decision.decision is Decision.APPROVE:
                 self._check_approvable(decision.digest, request)
                 self._signed(
@@ -207,7 +232,7 @@ class Reception:
             raise RevokedRun(f"request {digest[:12]} was revoked", remedy="ask again with a new request")
         check_expiry(request, self._now())
         own = party_named(request, self._state.name)
-        lax = violations(read_policy(self._state.folder), request, own.role, self._now())
+        lax = violations(self._policy.read(), request, own.role, self._now())
         if lax:
             raise ApprovalError("; ".join(lax), remedy="ask with a new request, or change policy.toml first")
 
@@ -225,7 +250,7 @@ class Reception:
             self._ledger.approve(digest, self._now())
 
     def _signed(self, decisions: tuple[PersonDecision, ...], request: ComputationRequest) -> PartyApproval:
-        version = read_policy(self._state.folder).version
+        version = self._policy.read().version
         return countersign(request, self._state.name, decisions, version, self._now(), self._key)
 
     def reconcile(self) -> None:
@@ -264,7 +289,7 @@ class Reception:
         """What our own people still have to approve, one text each; empty when our policy is satisfied."""
         request = self._documents.request(digest).request
         return missing(
-            read_policy(self._state.folder),
+            self._policy.read(),
             request,
             read_people(self._state.folder),
             self._documents.decisions(digest),
@@ -337,7 +362,7 @@ class Reception:
             "alignments": [
                 each.line()
                 for each in self._alignments.standing(
-                    digest, 0, planned_alignments(request, self._state.name, read_policy(self._state.folder))
+                    digest, 0, planned_alignments(request, self._state.name, self._policy.read())
                 )
             ],
         }

@@ -25,7 +25,7 @@ from parties.control.workers import (
 from parties.home.documents import Documents
 from parties.home.journal import Actor, Journal
 from parties.home.people import read_people
-from parties.home.policy import read_policy
+from parties.home.policy_watch import WatchedPolicy
 from parties.home.state import State
 from parties.running.runspec import read_snapshot
 from protocols.approval import PartyApproval, parse_approvals
@@ -57,6 +57,7 @@ class Runner:
         *,
         ledger: Ledger,
         journal: Journal,
+        policy: WatchedPolicy,
         current_block: CurrentBlock,
         code_digest: Callable[[], str],
         now: Callable[[], datetime],
@@ -73,6 +74,7 @@ class Runner:
         self._now = now
         self._injected_seed = injected_seed
         self._bind = bind
+        self._policy = policy
         self._documents = Documents(state.folder)
         self._alignments = Alignments(state.ledger_path)
         self._models = Models(state, ledger, model_wanted)
@@ -114,7 +116,7 @@ class Runner:
     def _grounds(self, digest: str) -> Grounds:
         return Grounds(
             book=self._state.address_book(),
-            policy=read_policy(self._state.folder),
+            policy=self._policy.read(),
             people=read_people(self._state.folder),
             decisions=self._documents.decisions(digest),
             current_block=self._current_block,

@@ -29,6 +29,7 @@ from parties.control.watch import Watch
 from parties.control.workers import WORKER_COMMAND
 from parties.home.accounts import Accounts
 from parties.home.journal import Journal
+from parties.home.policy_watch import WatchedPolicy
 from parties.home.state import State
 from parties.syft_side.launcher import stop as stop_server
 from protocols.audit import AuditEvent
@@ -69,6 +70,7 @@ class Supervisor:
         """Set when somebody asked for the end, or when the syft server can't be kept alive."""
         self._tasks = TaskQueue(state.ledger_path)
         self._journal = Journal(state, options.now)
+        self._policy = WatchedPolicy(state, self._journal)
         self._key = state.signing_key()
         ledger = Ledger(state.ledger_path)
         self._runner = self._make_runner(ledger)
@@ -84,6 +86,7 @@ class Supervisor:
             self._state,
             ledger=ledger,
             journal=self._journal,
+            policy=self._policy,
             current_block=options.current_block,
             code_digest=options.code_digest,
             now=options.now,
@@ -100,6 +103,7 @@ class Supervisor:
             ledger=ledger,
             tasks=self._tasks,
             journal=self._journal,
+            policy=self._policy,
             key=self._key,
             current_block=self._options.current_block,
             accounts=accounts,
@@ -136,6 +140,7 @@ class Supervisor:
                 AuditEvent.PRIVATE_SEED_INJECTED, self._journal.itself, f"datasite {self._state.name}"
             )
             print("WARNING: private seeds are injected; for tests and comparisons only", file=sys.stderr)
+        self._policy.read()
         self._runner.reconcile()
         self._reception.reconcile()
         for block in self._options.blocks():

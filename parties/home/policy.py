@@ -1,19 +1,20 @@
-"""A party's policy: who must approve, and the limits that a request has to keep; the stricter party wins.
+"""A party's policy: who must approve, who may ask for what, and the limits of a request; the stricter party wins.
 
 A request carries one number for each limit, and every party checks it against its own: a request passes only when it
 is at least as strict as the strictest party. Nobody counts for the analyst's own request, and nobody counts twice.
 """
 
 import hashlib
-import json
-from collections.abc import Iterable
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
 
 from parties.home.agreements import RULES, Agreement, beyond, own_peers, read_agreements
 from parties.home.people import Person
-from parties.home.private_files import read_toml, toml_text
+from parties.home.private_files import read_toml, toml_key, toml_text
+from parties.home.processing import Processing, read_processing
+from parties.home.use_rules import UseRules, forbidden, read_use_rules, use_tables
 from protocols.approval import Decision, PartyApproval, PersonDecision
 from protocols.errors import ConfigError, RequestError
 from protocols.records import parse_utc
@@ -36,7 +37,13 @@ joint_reviewers, joint_organisations: reviewers needed over all parties, and fro
 minimum_group, minimum_overlap: smallest group in a released number, smallest number of common people.
 max_runs, max_days: most runs of one request, and how far ahead it may expire.
 max_psi_runs, max_psi_keys: most alignments with one peer in all, and most keys in a set of either side. A table
-[agreements.PEER] with both makes them stricter for that peer."""
+[agreements.PEER] with both makes them stricter for that peer.
+purposes: the agreed ones; a request names one of them. analysts: who may ask. may_receive: the parties that may get
+messages of ours. An empty list binds nobody.
+[never_used] BLOCK = [columns that no request may use]; [allowed."PURPOSE"] BLOCK = [the only ones for that purpose].
+[require."COMPUTATION"] SETTING = value, or { least = number, most = number }.
+[processing] contact, legal_basis, people, data, retention, transfer, security, necessity: your own words, which the
+review shows as given (Art. 30(1) and 35(7) GDPR)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +61,8 @@ class Policy:
     max_psi_runs: int = 100
     max_psi_keys: int = 10_000_000
     agreements: tuple[Agreement, ...] = ()
+    uses: UseRules = field(default_factory=UseRules)
+    processing: Processing = field(default_factory=Processing)
 
     def __post_init__(self) -> None:
         for name, (low, high) in BOUNDS.items():
@@ -80,41 +89,52 @@ class Policy:
 def read_policy(folder: Path) -> Policy:
     """The policy of the state folder; ConfigError naming an unknown or missing rule or a bad value."""
     path = folder / "policy.toml"
-    table = read_toml(path)
-    agreements = read_agreements(table.pop("agreements", {}), str(path))
-    names = {field.name for field in fields(Policy)} - {"agreements"}
-    for name in sorted(set(table) ^ names):
+    return parse_policy(read_toml(path), str(path))
+
+
+def parse_policy(document: Mapping[str, object], where: str) -> Policy:
+    """The policy in a TOML document that `where` names; raises like `read_policy`."""
+    table = dict(document)
+    agreements = read_agreements(table.pop("agreements", {}), where)
+    processing = read_processing(table.pop("processing", {}), where)
+    uses = read_use_rules(table, where)
+    for name in sorted(set(table) ^ set(BOUNDS)):
         raise ConfigError(
-            f"{path}: {name} is {'unknown' if name in table else 'missing'}", remedy="correct policy.toml"
+            f"{where}: {name} is {'unknown' if name in table else 'missing'}", remedy="correct policy.toml"
         )
     values: dict[str, int] = {}
     for name, value in table.items():
         if not isinstance(value, int) or isinstance(value, bool):
-            raise ConfigError(f"{path}: {name} must be a whole number", remedy="correct policy.toml")
+            raise ConfigError(f"{where}: {name} must be a whole number", remedy="correct policy.toml")
         values[name] = value
-    return Policy(agreements=agreements, **values)
+    return Policy(agreements=agreements, uses=uses, processing=processing, **values)
 
 
 def policy_text(policy: Policy) -> str:
     """The policy as the TOML text that `read_policy` reads."""
-    rules = asdict(policy)
-    del rules["agreements"]
-    tables: dict[str, dict[str, int]] = {"": rules}
+    tables = use_tables(policy.uses)
+    tables[""] = {name: getattr(policy, name) for name in BOUNDS} | tables[""]
     for each in policy.agreements:
-        tables[f"agreements.{json.dumps(each.peer)}"] = {name: getattr(each, name) for name in RULES}
+        tables[f"agreements.{toml_key(each.peer)}"] = {name: getattr(each, name) for name in RULES}
+    tables["processing"] = dict(asdict(policy.processing))
     return toml_text(tables, COMMENT)
 
 
-def strictest(policies: Iterable[Policy]) -> Policy:
-    """For each rule the strictest value of all: the largest minimum, the smallest maximum."""
-    found = list(policies)
-    choose = {name: min if name.startswith("max_") else max for name in BOUNDS}
-    return Policy(**{name: choose[name](getattr(each, name) for each in found) for name in BOUNDS})
+def changed_rules(old: Policy, new: Policy) -> tuple[str, ...]:
+    """Names of the rules in which two policies differ."""
+    before, after = _flat(old), _flat(new)
+    return tuple(name for name in before if before[name] != after[name])
+
+
+def _flat(policy: Policy) -> dict[str, object]:
+    """Every rule by its name, those in records of their own too."""
+    rules: dict[str, object] = {name: getattr(policy, name) for name in (*BOUNDS, "agreements")}
+    return rules | asdict(policy.uses) | asdict(policy.processing)
 
 
 def violations(policy: Policy, request: ComputationRequest, own_role: str, now: datetime) -> tuple[str, ...]:
-    """What in the request is laxer than the policy of the party in this role, one text each; empty when nothing is."""
-    found = []
+    """What in the request is laxer than the policy of the party in this role, or what that forbids, one text each."""
+    found = list(forbidden(policy.uses, request, own_role))
     for name in ("minimum_group", "minimum_overlap"):
         asked, wanted = getattr(request, name), getattr(policy, name)
         if asked < wanted:

@@ -14,6 +14,8 @@ from protocols.errors import StateError
 FOLDER_MODE = 0o700
 FILE_MODE = 0o600
 Scalar = str | int | float | bool
+TomlValue = Scalar | Sequence[str] | Mapping[str, int | float]
+"""All that we write into a TOML file: scalars, lists of texts, and small tables of numbers on one line."""
 
 
 def make_private_folder(path: Path) -> Path:
@@ -107,10 +109,22 @@ def read_toml(path: Path) -> dict[str, object]:
         raise StateError(f"{path}: {error}", remedy="correct the file") from error
 
 
-def toml_text(tables: Mapping[str, Mapping[str, Scalar | Sequence[str]]], comment: str = "") -> str:
-    """TOML text of tables of scalars and lists of texts (all that we write); table "" is first, without a heading."""
+def toml_text(tables: Mapping[str, Mapping[str, TomlValue]], comment: str = "") -> str:
+    """TOML text of tables of what we write; table "" is first, without a heading."""
     lines = [f"# {line}" for line in comment.splitlines()]
     for name, table in tables.items():
         lines += ["", f"[{name}]"] if name else []
-        lines += [f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in table.items()]
+        lines += [f"{toml_key(key)} = {_toml_value(value)}" for key, value in table.items()]
     return "\n".join(lines) + "\n"
+
+
+def toml_key(name: str) -> str:
+    """The name as a key of TOML, quoted if it must be."""
+    bare = name.isascii() and name.replace("_", "").replace("-", "").isalnum()
+    return name if bare else json.dumps(name, ensure_ascii=False)
+
+
+def _toml_value(value: TomlValue) -> str:
+    if isinstance(value, Mapping):
+        return f"{{ {', '.join(f'{toml_key(key)} = {json.dumps(each)}' for key, each in value.items())} }}"
+    return json.dumps(value, ensure_ascii=False)

@@ -34,6 +34,8 @@ from protocols import keys
 from protocols.audit import LEAST_MONTHS
 from protocols.errors import StateError
 
+POLICY_SEEN = "policy.seen.toml"
+"""The policy that was last acted on, so that a change of policy.toml is noticed and logged."""
 FOLDERS = ("keys", "keys/people", "peers", "requests", "approvals", "runs", "blocks", "syft")
 PRIVATE_FILES = (
     "party.toml",
@@ -150,7 +152,8 @@ def init_party(
     write_private(folder / "keys" / "link.crt", certificate)
     secret = {"SERVER_PRIVATE_KEY": secrets.token_hex(32), "DEFAULT_ROOT_PASSWORD": secrets.token_urlsafe(24)}
     write_json(folder / "secrets.json", secret)
-    write_private(folder / "policy.toml", policy_text(policy or Policy()))
+    for file in ("policy.toml", POLICY_SEEN):
+        write_private(folder / file, policy_text(policy or Policy()))
     _finish(folder, "party", name, organisation, None, certificate.decode(), address)
     state = open_state(folder, test_mode=True)
     key_path = folder / "keys" / "people" / f"{owner}.pem"

@@ -104,7 +104,7 @@ def align(
     digest = analyst.submit(state, analyst.sign(request, key), sites)
     tell(f"request {digest[:12]} submitted to {' and '.join(sites)}; their owners read and approve it:")
     for name in sites:
-        tell(f"    fedaccord review approve {digest[:12]} --state {name}")
+        tell(f"    fedaccord review approve {digest[:12]} --reason WHY --state {name}")
     await_approvals(request, sites, tell, until=now() + wait, sleep=sleep, now=now)
     analyst.start(request, sites)
     standing = follow(request, sites, tell, sleep=sleep)

@@ -16,7 +16,7 @@ from typing import Protocol
 from parties.shim import function_name
 from parties.syft_side.foreign_code import LONGEST, code_warnings
 from parties.syft_side.publication import Publication
-from protocols.errors import DatasiteError, FedaccordError
+from protocols.errors import DatasiteError, FedaccordError, PolicyError
 
 PAUSE = 1.0
 """Seconds between two looks at syft's requests; one look costs about 15 ms of the server."""
@@ -127,7 +127,7 @@ class Steward:
         code = str(answer.get("error", INTERNAL))
         print(f"steward: the supervisor refused {found.name[:20]}: {code}", file=sys.stderr)
         if not found.problems and code != INTERNAL:
-            self._desk.deny(request.uid, code)
+            self._desk.deny(request.uid, _told(code, answer))
 
     def work(self, timeout: float) -> bool:
         """Does the supervisor's next task, waiting up to `timeout` seconds for one; True when there was one."""
@@ -207,6 +207,11 @@ class Steward:
         if examination.name:
             self._names[request.uid] = examination.name
         return examination
+
+
+def _told(code: str, answer: Mapping[str, object]) -> str:
+    """The code of a refusal; which rule of the policy it was is told too, since rules hold no data."""
+    return f"{code}: {answer.get('message')}" if code == PolicyError.code else code
 
 
 def _field(task: Mapping[str, object], name: str, default: str | None = None) -> str:

@@ -37,6 +37,7 @@ CODES = {
     "PeerRefused": "peer_refused",
     "PortInUse": "port_in_use",
     "CodeDigestError": "code_digest",
+    "PolicyError": "policy",
     "DatasiteError": "datasite",
     "DataMissingError": "data_missing",
     "ModelError": "model",

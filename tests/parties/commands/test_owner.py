@@ -354,7 +354,9 @@ def test_a_login_that_could_not_be_written_opens_no_account(folders: Path, tmp_p
 
 
 @pytest.mark.parametrize(
-    "action", [("review", "list"), ("review", "show", "ab"), ("review", "approve", "ab")], ids=" ".join
+    "action",
+    [("review", "list"), ("review", "show", "ab"), ("review", "approve", "ab", "--reason", "x")],
+    ids=" ".join,
 )
 def test_a_review_needs_a_supervisor(folders: Path, action: tuple[str, ...]) -> None:
     assert "no supervisor runs" in bad(*action, "-s", folders / "bank")

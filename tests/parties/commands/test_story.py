@@ -24,7 +24,7 @@ def test_from_submission_to_result(town: Town) -> None:
     said = good("request", "status", digest[:12], "-s", town.ana).out
     assert "bank APPROVED used 0 of 1 runs" in words_of(said)
     assert "shop PENDING missing: the approval of shop's own people" in words_of(said)
-    good("review", "approve", digest[:12], "-s", town.shop)
+    good("review", "approve", digest[:12], "--reason", "fine", "-s", town.shop)
     assert (
         f"next: fedaccord request start {digest[:12]}"
         in good("request", "status", digest, "-s", town.ana).out
@@ -100,7 +100,7 @@ def test_a_second_start_is_refused_with_the_count(town: Town) -> None:
 
 def test_a_start_without_approvals_names_who_is_missing(town: Town) -> None:
     digest = town.submit()
-    good("review", "approve", digest, "-s", town.bank)
+    good("review", "approve", digest, "--reason", "fine", "-s", town.bank)
     good("review", "deny", digest, "--reason", "too many columns", "-s", town.shop)
     said = bad("request", "start", digest, "-s", town.ana)
     assert "not approved by shop (denied: denied by owner: too many columns)" in said
@@ -115,13 +115,13 @@ def test_a_revoked_request_is_shown_as_such(town: Town) -> None:
     assert "is REVOKED, also in syft" in said
     assert town.states(digest)["bank"] == "REVOKED"
     assert "revoked by owner: consent withdrawn" in bad("request", "start", digest, "-s", town.ana)
-    assert "was revoked" in bad("review", "approve", digest, "-s", town.bank)
+    assert "was revoked" in bad("review", "approve", digest, "--reason", "fine", "-s", town.bank)
 
 
 def test_a_second_approval_by_one_person_says_so_and_is_not_kept(town: Town) -> None:
     digest = town.approved()
     before = (town.bank / "audit.jsonl").read_bytes()
-    said = good("review", "approve", digest, "-s", town.bank).out
+    said = good("review", "approve", digest, "--reason", "fine", "-s", town.bank).out
     assert "owner has approved already at 20" in said
     assert "is APPROVED" in said
     assert len(list((town.bank / "approvals" / digest).glob("[0-9]*.json"))) == 1
@@ -134,7 +134,7 @@ def test_a_second_approval_by_one_person_says_so_and_is_not_kept(town: Town) -> 
 def test_who_denied_may_approve_after_a_second_look(town: Town) -> None:
     digest = town.submit()
     good("review", "deny", digest, "--reason", "first look", "-s", town.bank)
-    assert "approve by owner" in good("review", "approve", digest, "-s", town.bank).out
+    assert "approve by owner" in good("review", "approve", digest, "--reason", "fine", "-s", town.bank).out
 
 
 @pytest.mark.parametrize("verb", ["approve", "deny", "revoke"])
@@ -151,13 +151,13 @@ def test_an_approval_waits_for_a_request_that_is_on_its_way(town: Town) -> None:
     clerk.at_work.clear()
     digest = town.submit()
     threading.Timer(1.0, clerk.at_work.set).start()
-    assert "is APPROVED" in good("review", "approve", digest, "-s", town.bank).out
+    assert "is APPROVED" in good("review", "approve", digest, "--reason", "fine", "-s", town.bank).out
 
 
 def test_a_start_waits_for_an_approval_that_is_on_its_way(town: Town) -> None:
     digest = town.submit()
     good("review", "show", digest, "-s", town.shop)
-    good("review", "approve", digest, "-s", town.bank)
+    good("review", "approve", digest, "--reason", "fine", "-s", town.bank)
     town.clerks["shop"].at_work.clear()
     later = threading.Timer(1.5, town.clerks["shop"].at_work.set)
     record(
@@ -165,7 +165,7 @@ def test_a_start_waits_for_an_approval_that_is_on_its_way(town: Town) -> None:
         digest,
         person="owner",
         decision=Decision.APPROVE,
-        reason="",
+        reason="fine",
         passphrase=None,
     )
     later.start()
@@ -178,7 +178,7 @@ def test_what_syft_could_not_do_is_told_to_the_owner(town: Town) -> None:
     digest = town.submit()
     town.clerks["bank"].fails["approve"] = "code differs from the shim's"
     try:
-        said = bad("review", "approve", digest, "-s", town.bank)
+        said = bad("review", "approve", digest, "--reason", "fine", "-s", town.bank)
     finally:
         town.clerks["bank"].fails.clear()
     assert "the decision stands, but syft could not follow (approve): code differs from the shim's" in said

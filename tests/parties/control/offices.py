@@ -5,14 +5,15 @@ import shutil
 import socket
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TypeVar
 
 from parties.control.socket import call
-from parties.control.supervisor import Options, Supervisor
+from parties.control.supervisor import Options, Supervisor, only_one
 from parties.home.cards import card_fingerprint, card_text
 from parties.home.people import Person, find_person
 from parties.home.state import State, init_analyst, init_party, open_state
@@ -113,7 +114,7 @@ class Offices:
         what: Decision,
         *,
         person: str = "owner",
-        reason: str = "",
+        reason: str = "a test",
     ) -> str:
         who = find_person(state.folder, person)
         decided = decide(
@@ -181,6 +182,20 @@ class Offices:
 
     def wait(self, request: ComputationRequest, *states: str, seconds: float = 20.0) -> dict[str, object]:
         return until(lambda: self.view(request), lambda view: view["state"] in states, seconds)
+
+
+@contextmanager
+def running(offices: Offices, behaviour: str = "quick", **changes: object) -> Iterator[Supervisor]:
+    """The bank's supervisor at work, with the analyst's account."""
+    supervisor = offices.supervisor(behaviour, **changes)
+    with only_one(offices.bank):
+        supervisor.start()
+        try:
+            if not (offices.bank.folder / "users.json").exists():
+                offices.ask("add_user", name="ana", email=EMAIL)
+            yield supervisor
+        finally:
+            supervisor.stop()
 
 
 def until(look: Callable[[], T], good: Callable[[T], bool], seconds: float = 20.0) -> T:

@@ -12,6 +12,7 @@ from parties.control.tasks import TaskQueue
 from parties.home.accounts import Accounts
 from parties.home.documents import Documents
 from parties.home.journal import Journal
+from parties.home.policy_watch import WatchedPolicy
 from parties.home.private_files import write_json, write_private
 from protocols.approval import Decision, parse_decision
 from protocols.audit import AuditEvent
@@ -39,6 +40,7 @@ class Desk:
             ledger=self.ledger,
             tasks=tasks,
             journal=self.journal,
+            policy=WatchedPolicy(state, self.journal),
             key=state.signing_key(),
             current_block=lambda name: (1, COMMITMENT),
             accounts=Accounts(state, tasks=tasks, journal=self.journal),

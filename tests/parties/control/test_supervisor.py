@@ -42,6 +42,7 @@ from tests.parties.control.offices import (
     introduce,
     make_offices,
     reviewer,
+    running,
     until,
 )
 
@@ -54,19 +55,6 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Offices:
 @pytest.fixture
 def offices(template: Offices, tmp_path: Path) -> Offices:
     return copied(template, tmp_path)
-
-
-@contextmanager
-def running(offices: Offices, behaviour: str = "quick", **changes: object) -> Iterator[Supervisor]:
-    supervisor = offices.supervisor(behaviour, **changes)
-    with only_one(offices.bank):
-        supervisor.start()
-        try:
-            if not (offices.bank.folder / "users.json").exists():
-                offices.ask("add_user", name="ana", email=EMAIL)
-            yield supervisor
-        finally:
-            supervisor.stop()
 
 
 def events(offices: Offices) -> list[str]:
@@ -832,7 +820,7 @@ def test_a_crash_before_a_revoked_model_was_marked_is_made_good(offices: Offices
         assert mark.read_bytes() == first
     mark.unlink()
     with running(offices):
-        assert json.loads(mark.read_text())["reason"] == "revoked by owner"
+        assert json.loads(mark.read_text())["reason"] == "revoked by owner: a test"
 
 
 def test_a_resumed_run_whose_worker_cannot_be_spawned_stays_resumable(

@@ -13,10 +13,11 @@ from parties.home.policy import (
     missing_jointly,
     policy_text,
     read_policy,
-    strictest,
     violations,
 )
 from parties.home.private_files import write_private
+from parties.home.processing import Processing
+from parties.home.use_rules import Columns, Requirement, UseRules
 from protocols import keys
 from protocols.approval import (
     Decision,
@@ -54,7 +55,25 @@ def approve(
 
 
 def test_policy_toml_round_trip_and_version(tmp_path: Path) -> None:
-    policy = Policy(owners=2, reviewers=1, minimum_group=12)
+    policy = Policy(
+        owners=2,
+        reviewers=1,
+        minimum_group=12,
+        uses=UseRules(
+            purposes=("churn", "credit risk"),
+            analysts=("ana",),
+            may_receive=("shop",),
+            never_used=(Columns(block="block.one", columns=("birth_date",)),),
+            allowed=(Columns(block="customers", columns=("income",), purpose="credit risk"),),
+            require=(
+                Requirement(computation="a.train", setting="views", exact=0),
+                Requirement(computation="a.train", setting="blind", exact=True),
+                Requirement(computation="a.train", setting="noise", least=0.5),
+                Requirement(computation="b.train", setting="noise", least=0.5, most=2),
+            ),
+        ),
+        processing=Processing(legal_basis='Art. 6(1)(f), "balanced"', retention="two years"),
+    )
     write_private(tmp_path / "policy.toml", policy_text(policy))
     assert read_policy(tmp_path) == policy
     assert read_policy(tmp_path).version == policy.version != Policy().version
@@ -70,6 +89,18 @@ def test_policy_toml_round_trip_and_version(tmp_path: Path) -> None:
         ("max_days = 400", "max_days must be"),
         ("max_psi_runs = -1", "max_psi_runs must be"),
         ("colour = 3", "colour is unknown"),
+        ("purposes = 3", "purposes must be a list of texts"),
+        ('purposes = ["churn", "churn"]', "purposes names something twice"),
+        ('analysts = [""]', "analysts: expected text"),
+        ("[never_used]\ncustomers = 3", "never_used.customers must be a list"),
+        ("[allowed.churn]\ncustomers = 3", "allowed.churn.customers must be a list"),
+        ("allowed = 3", "allowed must be a table"),
+        ("[require.train]\nnoise = {}", "takes least and most only"),
+        ("[require.train]\nnoise = { least = 1, about = 2 }", "takes least and most only"),
+        ("[require.train]\nnoise = nan", "must be a number"),
+        ("[require.train]\nnoise = { least = true }", "must be a number"),
+        ('[processing]\ncolour = "red"', "processing.colour is unknown"),
+        ("[processing]\npeople = 3", "processing.people must be text"),
         ("[agreements.shop]\nmax_psi_runs = 2", "the agreement with shop must have"),
         ("[agreements.shop]\nmax_psi_runs = 2\nmax_psi_keys = true", "max_psi_keys for shop must be"),
         ("agreements = 3", "must be tables"),
@@ -78,7 +109,8 @@ def test_policy_toml_round_trip_and_version(tmp_path: Path) -> None:
 )
 def test_a_wrong_rule_is_named(tmp_path: Path, line: str, expected: str) -> None:
     name = line.split(" ")[0] or "owners"
-    kept = [text for text in policy_text(Policy()).splitlines() if not text.startswith(f"{name} ")]
+    rules = policy_text(Policy()).partition("\n[processing]")[0]
+    kept = [text for text in rules.splitlines() if not text.startswith(f"{name} ")]
     write_private(tmp_path / "policy.toml", "\n".join([*kept, line]))
     with pytest.raises(ConfigError, match=expected):
         read_policy(tmp_path)
@@ -99,12 +131,6 @@ def test_an_agreement_with_a_peer_can_only_be_stricter(tmp_path: Path) -> None:
         "else": (7, 500),
     }
     assert policy.version != Policy(max_psi_runs=7, max_psi_keys=500).version
-
-
-def test_the_stricter_party_wins() -> None:
-    bank, shop = Policy(minimum_group=10, max_runs=3), Policy(minimum_group=5, max_runs=8, reviewers=2)
-    both = strictest([bank, shop])
-    assert (both.minimum_group, both.max_runs, both.reviewers) == (10, 3, 2)
 
 
 def test_a_request_laxer_than_the_policy_is_told_how(offices: Offices) -> None:
