@@ -152,7 +152,7 @@ def _approve(told: _Told, request: ComputationRequest, sites: Sites) -> tuple[Pa
     )
     _bare_start(told, "nobody has approved; a bare call, past our tool", request, sites, ())
     for name in ROLES:
-        text = page(told.states[name], digest)[1]
+        text = page(told.states[name], digest).text()
         told.review = told.review or text
         told.decided.append(
             record(

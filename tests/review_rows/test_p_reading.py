@@ -94,7 +94,7 @@ def test_P9_what_cannot_be_logged_is_not_shown(bank: State, monkeypatch: pytest.
 
 
 def test_P9_an_auditor_reads_and_decides_on_nothing(bank: State) -> None:
-    said = bad("review", "approve", "0000", "--as", "aud", "-s", bank.folder)
+    said = bad("review", "approve", "0000", "--as", "aud", "--reason", "x", "-s", bank.folder)
     assert "aud is an auditor, who reads and doesn't decide" in said
 
 
