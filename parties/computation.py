@@ -4,7 +4,7 @@ The rooms of `parties` know a computation by this record alone; `parties.catalog
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import numpy as np
@@ -158,8 +158,8 @@ class Computation:
     """One entry of the catalog.
 
     `analyst_receives` is what a run releases, in words for the review. `label_role` is the only role whose labels are
-    opened, "" for none; without `reads_columns` only keys are read. `row_bounds` names the parameters that bound the
-    manifest's numbers of rows.
+    opened, "" for none; without `reads_columns` only keys are read. `meanings` says in a line what each method and
+    situation of its report is. `row_bounds` names the parameters that bound the manifest's numbers of rows.
 
     `parameters(given, minimum_overlap)` completes and checks settings (ConfigError); `bounds(given, rows,
     minimum_overlap)` are the row bounds that a plan leaves out, such that all can be reached with blocks of these rows;
@@ -184,6 +184,7 @@ class Computation:
     program: Callable[[Inputs], Program[Outcome]]
     kinds: Callable[[], tuple[type[Message], ...]]
     label_role: str = ""
+    meanings: Mapping[str, str] = field(default_factory=dict)
     reads_columns: bool = True
     row_bounds: tuple[str, ...] = ()
     bounds: Callable[[Given, Rows, int], Mapping[str, int]] = lambda given, rows, least: {}

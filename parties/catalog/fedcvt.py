@@ -140,6 +140,19 @@ TRAIN = Computation(
     program=_program,
     kinds=_kinds,
     label_role="active",
+    meanings={
+        "fedcvt": "the whole model: all experts of the situation, weighed by what they said of held-out people",
+        "joint": "one of its experts: the network on both views, a missing one filled by attention",
+        "aligned_only": "logistic regression on both parties' features, from the common people alone",
+        "stack": "active_alone, corrected by the passive party's features of the common people",
+        "active_alone": "logistic regression on the active party's own features, from all its people",
+        "passive_alone": "logistic regression on the passive party's features, from the common people's labels",
+        "aligned_only_network": "the network on both views, trained on the common people alone",
+        "active_alone_network": "the network of the active party alone",
+        "both": "both parties know the person",
+        "active_only": "only the active party's features are used",
+        "passive_only": "only the passive party's features are used",
+    },
     model_left=ModelLeft(
         describe=_describe, preprocessing=_preprocessing, tensors=_tensors, without_memory=_without_memory
     ),

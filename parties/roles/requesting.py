@@ -6,12 +6,14 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from parties import catalog
 from parties.home.state import State
 from parties.roles import analyst
 from parties.roles.plan import Offer, Plan, read_plan
 from parties.roles.progress_lines import ProgressLines, print_line, printed_progress, progress_text
 from parties.roles.rehearse import Rehearsal, rehearse
 from parties.roles.review import readable_bytes, review_text
+from parties.roles.score_table import people_lines, score_table
 from parties.roles.standing import PENDING, RUNNING, PartyStatus
 from parties.syft_side.access import Datasite
 from protocols.request import ComputationRequest, canonical
@@ -175,14 +177,26 @@ def cancel_request(state: State, start: str) -> tuple[dict[str, object], str]:
 
 
 def read_result(state: State, start: str) -> tuple[dict[str, object], str]:
-    """What the parties release, as a document and as readable JSON."""
+    """What the parties release, as a document and as text: scores as a table, other reports as readable JSON."""
     request, sites = _connected(state, start)
-    document: dict[str, object] = {
-        "digest": request_digest(request),
-        "computation": request.computation,
-        "results": analyst.results(request, sites),
-    }
-    return document, json.dumps(document, indent=2, sort_keys=True)
+    results = analyst.results(request, sites)
+    digest = request_digest(request)
+    document: dict[str, object] = {"digest": digest, "computation": request.computation, "results": results}
+    lines = [f"{request.computation}, request {digest[:12]}"]
+    for name, result in results.items():
+        lines += ["", f"{name}:", *_result_lines(result, request)]
+    return document, "\n".join([*lines, "", f"everything: fedaccord request result {digest[:12]} --json"])
+
+
+def _result_lines(result: object, request: ComputationRequest) -> list[str]:
+    """One party's report: a table where it has scores, and else as it is."""
+    report = result.get("report") if isinstance(result, Mapping) else None
+    if isinstance(report, Mapping):
+        computation = catalog.find(request.computation, request.computation_version)
+        table = score_table(report, computation.meanings)
+        if table:
+            return [*table, *people_lines(report)]
+    return json.dumps(result if report is None else report, indent=2, sort_keys=True).splitlines()
 
 
 def status_line(status: PartyStatus) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from parties.roles.simulating import scores_of
+from parties.roles.score_table import scores_of
 from protocols.errors import ConfigError
 from protocols.program import Json
 
@@ -49,6 +49,6 @@ def _has_auc(report: Mapping[str, Json]) -> bool:
     return any(isinstance(scores["auc"], float) for _, _, scores in scores_of(report))
 
 
-def _score(scores: Mapping[str, Json]) -> float | None:
+def _score(scores: Mapping[str, object]) -> float | None:
     value = scores["auc"] if isinstance(scores["auc"], float) else scores["accuracy"]
     return value if isinstance(value, float) else None

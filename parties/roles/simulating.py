@@ -2,7 +2,7 @@
 
 import json
 import tomllib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -13,6 +13,7 @@ from parties.blocks.schema import SMALLEST_GROUP
 from parties.computation import NO_DATA, Computation, Inputs, Parameters, Settings
 from parties.home.private_files import read_toml
 from parties.roles.progress_lines import printed_progress
+from parties.roles.score_table import people_lines, score_table
 from protocols.errors import ConfigError, RequestError
 from protocols.program import Json, Observe, Outcome, Progress, simulate
 from protocols.seeds import injected
@@ -121,11 +122,12 @@ class Simulated:
     @property
     def text(self) -> str:
         """The scores as a table, or, of a computation without any, the reports."""
-        lines = list(scores_of(self.reports["active"]))
-        if not lines:
-            return json.dumps(self.reports, indent=2, sort_keys=True)
-        head = f"{'method':<14}{'views':<14}{'AUC':>8}{'accuracy':>10}{'people':>8}"
-        return "\n".join([head, *(_score_line(*line) for line in lines)])
+        report, meanings = self.reports["active"], catalog.CATALOG[self.computation].meanings
+        table = score_table(report, meanings)
+        lines = (
+            [*table, *people_lines(report)] if table else [json.dumps(self.reports, indent=2, sort_keys=True)]
+        )
+        return "\n".join(lines)
 
 
 def simulate_files(asked: FilesToSimulate, tell: Callable[[str], None]) -> Simulated:
@@ -142,15 +144,33 @@ def simulate_files(asked: FilesToSimulate, tell: Callable[[str], None]) -> Simul
     }
     check_agreement(*(block.key_offer(role) for role, block in blocks.items()))
     data = {role: block_data(block) for role, block in blocks.items()}
+    settings = _local_settings(computation, given, data, asked.seed)
+    for line in _beginning(asked, data):
+        tell(line)
     outcomes = simulate_run(
         computation,
-        _local_settings(computation, given, data, asked.seed),
+        settings,
         data,
         printed_progress("simulate", tell),
         private_seed=asked.seed,
     )
     reports = {role: outcome.report for role, outcome in outcomes.items()}
     return Simulated(computation=computation.name, seed=asked.seed, reports=reports)
+
+
+def _beginning(asked: FilesToSimulate, data: Mapping[str, PartyData]) -> list[str]:
+    """What a run on these files works with: how many people are common, and what happens without a split."""
+    rows = {role: len(party.keys) for role, party in data.items()}
+    common = len(set.intersection(*(set(party.keys) for party in data.values())))
+    lines = [
+        f"{common:,} people are common to {' and '.join(f'{n:,} ({role})' for role, n in rows.items())} rows"
+    ]
+    if not asked.split:
+        lines.append(
+            "no --split: everybody is a training person, so no test person scores the methods; name a column with"
+            " train and test in both files (--split COLUMN)"
+        )
+    return lines
 
 
 def _computation(name: str) -> Computation:
@@ -213,23 +233,3 @@ def _given(path: Path) -> dict[str, object]:
     table = read_toml(path)
     inner = table.get("parameters")
     return dict(inner) if isinstance(inner, Mapping) else dict(table)
-
-
-def scores_of(report: Mapping[str, Json]) -> Iterator[tuple[str, str, Mapping[str, Json]]]:
-    """Method, situation and scores of each line of a report's table; none without methods."""
-    methods = report.get("methods", {})
-    assert isinstance(methods, Mapping)
-    for method, situations in methods.items():
-        assert isinstance(situations, Mapping)
-        for situation, scores in situations.items():
-            assert isinstance(scores, Mapping)
-            yield method, situation, scores
-
-
-def _score_line(method: str, situation: str, scores: Mapping[str, Json]) -> str:
-    auc, accuracy = (_shown(scores[name]) for name in ("auc", "accuracy"))
-    return f"{method:<14}{situation:<14}{auc:>8}{accuracy:>10}{scores['people']!s:>8}"
-
-
-def _shown(value: Json) -> str:
-    return f"{value:.3f}" if isinstance(value, float) else "-"

@@ -4,6 +4,7 @@ import json
 import threading
 import time
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 
@@ -37,6 +38,11 @@ def test_from_submission_to_result(town: Town) -> None:
     assert town.states(digest) == {"bank": "DONE", "shop": "DONE"}
     results = good("request", "result", digest, "--json", "-s", town.ana).document["results"]
     assert results == {"bank": {"auc": 0.75, "run": 1}, "shop": {"auc": 0.75, "run": 1}}
+    table = {"report": {"methods": {"fedcvt": {"both": {"auc": 0.75, "accuracy": 0.5, "people": 40}}}}}
+    with patch("parties.roles.analyst.results", lambda *_: {"bank": table, "shop": {"report": {"shown": 4}}}):
+        said = words_of(good("request", "result", digest, "-s", town.ana).out)
+    assert "bank: method views AUC accuracy people fedcvt both 0.750 0.500 40 fedcvt the whole model" in said
+    assert 'shop: { "shown": 4 } everything: fedaccord request result' in said
 
 
 def test_the_rehearsal_is_marked_and_submits_nothing(town: Town) -> None:

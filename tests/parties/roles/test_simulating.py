@@ -21,8 +21,23 @@ def words(tmp_path: Path) -> tuple[object, ...]:
 
 def test_scores_are_shown_with_the_people_behind_them(words: tuple[object, ...]) -> None:
     said = good(*words)
-    assert "fedcvt" in said.out
-    assert said.out.splitlines()[-1].split()[-1] == "10"
+    lines = said.out.splitlines()
+    (scored,) = [line for line in lines if line.split()[:2] == ["fedcvt", "both"]]
+    assert scored.split()[-1] == "10"
+    assert any(line.split()[:4] == ["fedcvt", "the", "whole", "model:"] for line in lines)
+    assert "people: aligned_train 30, aligned_test 10, active_only 20, passive_only 20" in lines
+    assert "pseudo labels: " in lines[-1]
+
+
+def test_it_says_how_many_are_common_and_what_happens_without_a_split(words: tuple[object, ...]) -> None:
+    common = "40 people are common to 60 (active) and 60 (passive) rows"
+    said = good(*words).out
+    assert said.startswith(common)
+    assert "no --split" not in said
+    at = words.index("--split")
+    without = good(*words[:at], *words[at + 2 :]).out
+    assert without.splitlines()[:1] == [common]
+    assert "no --split: everybody is a training person" in without
 
 
 def test_json_is_the_reports_alone_and_repeats_with_the_seed(words: tuple[object, ...]) -> None:
