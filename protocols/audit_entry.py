@@ -42,6 +42,7 @@ class AuditEvent(StrEnum):
     USER_ADDED = "user_added"
     BLOCK_REGISTERED = "block_registered"
     BLOCK_REPLACED = "block_replaced"
+    PEOPLE_ERASED = "people_erased"
     SUBMITTED = "submitted"
     VIEWED = "viewed"
     APPROVED = "approved"

@@ -64,6 +64,11 @@ def _mock(
 ) -> pd.DataFrame:
     if path is not None:
         return checked_mock(block, read_source(path, keys=(), form=form)[0])
+    return made_mock(block, generator, k)
+
+
+def made_mock(block: FeatureBlock, generator: np.random.Generator, k: int = SMALLEST_GROUP) -> pd.DataFrame:
+    """A mock twin that is drawn from what is published of the block."""
     schema = describe_block(block, k)
     made = make_mock(schema, rows=MOCK_ROWS, generator=generator, prefix=free_prefix(block))
     return checked_mock(block, made, CANONICAL)

@@ -192,6 +192,26 @@ def block_show(
     show(document, as_json, text)
 
 
+@block.command("erase", epilog=example("fedaccord block erase customers --key-file erase.txt --state bank"))
+def block_erase(
+    name: Annotated[str, typer.Argument(help="Block.")],
+    key_file: Annotated[
+        Path,
+        typer.Option(
+            help="Text file with one key a line; for a key of several columns a CSV line. Keys are given in no other "
+            "way: a command line can be read by others."
+        ),
+    ],
+    state: StateOption,
+    as_json: JsonOption = False,
+) -> None:
+    """Take people out of a block: a new version without them, and a list of the models that learnt from it before."""
+    from parties.roles.erasing import erase
+
+    document, text = erase(party(state), name, key_file)
+    show(document, as_json, text)
+
+
 def _csv(delimiter: str, encoding: str) -> "CsvFormat":
     """How the CSV file is written, as far as it was said."""
     from parties.blocks.csv_format import CsvFormat

@@ -36,7 +36,7 @@ def add_peer(state: State, card: Path, fingerprint: str) -> PartyCard:
     if state.kind != "party":
         return book.add_peer(text, fingerprint)
     target = f"{new.kind} {new.name}"
-    with _journal(state).before(AuditEvent.PEER_ADDED, _owner(state), target, organisation=new.organisation):
+    with journal(state).before(AuditEvent.PEER_ADDED, owner(state), target, organisation=new.organisation):
         return book.add_peer(text, fingerprint)
 
 
@@ -47,9 +47,9 @@ def add_person(state: State, *, name: str, role: str, organisation: str, passphr
     """
 
     def recorded(person: Person) -> AbstractContextManager[None]:
-        return _journal(state).before(
+        return journal(state).before(
             AuditEvent.CONFIG_CHANGED,
-            _owner(state),
+            owner(state),
             f"person {person.name}",
             role=person.role,
             organisation=person.organisation,
@@ -88,14 +88,14 @@ def add_block(
     generator = np.random.default_rng()
     done = register(Store(state.blocks), file, spec, generator=generator, mock=mock, replace=replace)
     schema = done.schema
-    _journal(state).ok(
+    journal(state).ok(
         AuditEvent.BLOCK_REPLACED if replace else AuditEvent.BLOCK_REGISTERED,
-        _owner(state),
+        owner(state),
         f"block {schema.block}",
         version=schema.version,
         rows=schema.rows,
     )
-    published = "now" if _publish(state, schema.block) else "with the next `fedaccord serve`"
+    published = "now" if publish(state, schema.block) else "with the next `fedaccord serve`"
     return (
         f"block {schema.block} version {schema.version}: {_counts(done.keys)}{_read_as(done.source)}\n"
         f"columns     {', '.join(schema.names)}\n"
@@ -165,7 +165,7 @@ def card_text_of(path: Path) -> str:
         raise StateError(f"card {path}: {error.strerror}") from error
 
 
-def _publish(state: State, block: str) -> bool:
+def publish(state: State, block: str) -> bool:
     """Has a running supervisor publish the block; False when none runs."""
     try:
         ask(state.folder, "publish", block=block)
@@ -241,9 +241,11 @@ def _counts(report: KeyReport) -> str:
     return ", ".join(facts)
 
 
-def _journal(state: State) -> Journal:
+def journal(state: State) -> Journal:
+    """The pen for acts at the command line."""
     return Journal(state, lambda: datetime.now(UTC))
 
 
-def _owner(state: State) -> Actor:
+def owner(state: State) -> Actor:
+    """The owner at the command line."""
     return Actor(who="owner", role="owner", organisation=state.organisation, origin="command line")

@@ -75,6 +75,24 @@ def joined(parts: Sequence[pa.ChunkedArray]) -> pa.ChunkedArray:
     return pc.binary_join_element_wise(*texts, pa.scalar("", pa.large_string()))
 
 
+def separated(keys: pa.LargeStringArray, parts: int) -> list[pa.LargeStringArray]:
+    """The parts that `joined` made these keys of."""
+    if parts == 1:
+        return [keys]
+    rows = [_split(key.encode(), parts) for key in keys.to_pylist()]
+    return [pa.array([row[i] for row in rows], pa.large_string()) for i in range(parts)]
+
+
+def _split(key: bytes, parts: int) -> list[str]:
+    found, start = [], 0
+    for _ in range(parts):
+        colon = key.index(b":", start)
+        end = colon + 1 + int(key[start:colon])
+        found.append(key[colon + 1 : end].decode())
+        start = end
+    return found
+
+
 def parse_recipe(text: str) -> KeyRecipe:
     """The recipe in the owner's or the identifier's form; SubjectKeyError for a rule we don't have."""
     inner = re.fullmatch(rf"{re.escape(COMPOSITE)}\((.*)\)", text)

@@ -311,3 +311,26 @@ def test_a_damaged_part_is_refused(town: Town) -> None:
 def test_an_unknown_model_is_refused(town: Town) -> None:
     assert "begins with 'ffff'" in bad("model", "show", "ffff", "-s", town.bank)
     assert AuditEvent.MODEL_EXPORTED.value == "model_exported"
+
+
+def test_R16_erasure_lists_the_models_and_keeps_no_key(trained: Trained, tmp_path: Path) -> None:
+    """The last of this file: afterwards the block has another version."""
+    town, bank = trained.town, state_of(trained.town, "bank")
+    keys = tmp_path / "keys.txt"
+    keys.write_text("PERSON-C03\nPERSON-X99\n")
+    said = good("block", "erase", "customers", "--key-file", keys, "--json", "-s", town.bank).document
+    assert (said["before"], said["version"], said["people"], said["absent"]) == (1, 2, 1, 1)
+    assert trained.digest in [model["model"] for model in records(said["models"])]
+    entry = list(AuditLog(bank.audit_path, "bank").entries())[-1]
+    assert (entry.event, entry.object) == (AuditEvent.PEOPLE_ERASED, "block customers")
+    assert dict(entry.detail) == {"before": 1, "people": 1, "version": 2}
+    assert b"PERSON-" not in bank.audit_path.read_bytes()
+    left = [path for path in bank.blocks.rglob("*") if path.is_file() and b"PERSON-C03" in path.read_bytes()]
+    assert left == []
+    versions = records(good("audit", "trace", "customers", "--json", "-s", town.bank).document["versions"])
+    assert [v["standing"] for v in versions] == ["withdrawn: replaced, version 2 is the newest", "current"]
+    assert trained.digest in [m["model"] for m in records(versions[0]["models"])]
+    assert versions[1]["models"] == []
+    back = good("audit", "trace", trained.digest, "--json", "-s", town.bank).document
+    assert "withdrawn" in str(records(back["data"])[0]["standing"])
+    assert "none of the 2 keys" in bad("block", "erase", "customers", "--key-file", keys, "-s", town.bank)
