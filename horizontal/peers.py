@@ -73,6 +73,20 @@ class Peers:
             return self._note(client, problem)
         return ""
 
+    def settle(self) -> Generator[Effect, object, None]:
+        """Waits for what present clients still owe from rounds in which they were late, so that nothing stays unread.
+
+        One that doesn't answer now either is gone.
+        """
+        for client in self.present:
+            while self._owed[client]:
+                try:
+                    yield from receive(client, Update)
+                except PEER_FAULTS as problem:
+                    self.gone[client] = problem.code
+                    break
+                self._owed[client] -= 1
+
     def _answer(self, client: str, message: Broadcast) -> Generator[Effect, object, Update | str]:
         """The client's answer to this message, past any that it owed to earlier ones; or a code."""
         while True:

@@ -175,6 +175,7 @@ def aggregator_program(
     last = Broadcast.of(run.finished, Task.FINISH, run.state.model)
     for client in peers.present:
         yield from peers.tell(client, last)
+    yield from peers.settle()
     return run.outcome("done", peers.gone)
 
 

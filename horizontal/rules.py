@@ -19,6 +19,7 @@ from horizontal.fedavg import choose_uniformly
 from horizontal.flash_server import FlashServer
 from horizontal.rounds import Metrics, Rules, State
 from horizontal.weights import model_arrays, parameter_names
+from protocols.program import Json
 from protocols.seeds import PrivateSeed
 
 
@@ -132,7 +133,7 @@ class Method:
     def _advance(
         self, number: int, state: State, contributions: Sequence[Contribution]
     ) -> tuple[State, Notes]:
-        """The next state, and each client's drift: how far it moved, and its cosine to what the model moved by."""
+        """The next state, and of each client how far it moved, its cosine to what the model moved by, and its rows."""
         frame = Frame(config=self.config, clients=self.clients, parameters=self.parameters)
         after = AGGREGATE[self.config.aggregation](state, contributions, frame)
         origin = flat(state.model, self.parameters)
@@ -144,7 +145,8 @@ class Method:
             direction[contribution.client] = cosine(change, moved)
         if self.config.selection is Selection.FLASH:
             after = self.selector.remember(state, after, contributions, direction)
-        return after, {"drift": drift, "cosine": direction}
+        rows: dict[str, Json] = {contribution.client: contribution.examples for contribution in contributions}
+        return after, {"drift": drift, "cosine": direction, "rows": rows}
 
     def _judge(self, state: State, contributions: Sequence[Contribution], metrics: Metrics) -> State:
         before = state.kept[early_stop.LOSSES].astype(np.float64)

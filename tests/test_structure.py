@@ -80,6 +80,8 @@ def test_only_the_catalog_names_the_algorithms() -> None:
 
 def _least(computation: Computation) -> dict[str, object]:
     """The settings that have no default."""
+    if computation.from_schemas is not None:
+        return {"features": {"x": [0, 1]}, "classes": ["no", "yes"]}
     return {} if computation.model_used is None else {MODEL: "0" * 64}
 
 

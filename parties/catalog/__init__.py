@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
-from parties.catalog import alignment, fedcvt, fedcvt_uses
+from parties.catalog import alignment, fedcvt, fedcvt_uses, horizontal_train
 from parties.computation import Computation
 from protocols.errors import CodeDigestError, RequestError
 from protocols.request import ComputationRequest
@@ -106,5 +106,6 @@ CATALOG: Mapping[str, Computation] = {
         fedcvt_uses.PREDICT,
         alignment.SIZE,
         alignment.PAIRS,
+        horizontal_train.TRAIN,
     )
 }

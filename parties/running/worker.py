@@ -141,7 +141,7 @@ class Worker:
             program.close()
             program = _program(computation, replace(inputs, resume=state))
         gate = self._tools.gate(self._request, self._spec.role, used)
-        driver = self._driver(gate, kinds)
+        driver = self._driver(computation, gate, kinds)
         self._finish(drive(program, driver), driver, computation)
 
     def _check_papers(self) -> Computation:
@@ -201,8 +201,12 @@ class Worker:
             self._ask("run_committed")
         self._pen.reserve(first, last)
 
-    def _driver(self, gate: Gate, kinds: tuple[type[wire.Message], ...]) -> Driver:
-        role, manifest = self._spec.role, self._request.manifest
+    def _driver(self, computation: Computation, gate: Gate, kinds: tuple[type[wire.Message], ...]) -> Driver:
+        role, manifest, message_s = self._spec.role, self._request.manifest, self._spec.message_s
+        if computation.star is not None and computation.star.is_spoke(role):
+            message_s *= len(
+                self._request.parties
+            )  # the centre may wait so long for each of the others first
 
         def save(checkpoint: Checkpoint) -> None:
             self._checkpoints.save(checkpoint, gate)
@@ -216,7 +220,7 @@ class Worker:
             traffic=self._traffic,
             check=self._stop.check,
             save=save,
-            message_s=self._spec.message_s,
+            message_s=message_s,
         )
 
     def _finish(self, outcome: Outcome, driver: Driver, computation: Computation) -> None:

@@ -19,8 +19,8 @@ from protocols.request import (
     digest,
 )
 
-KEYS = {name: keys.generate_key() for name in ("bank", "shop", "ana", "owner")}
-CERTIFICATES = {name: keys.link_certificate(name)[1].decode() for name in ("bank", "shop")}
+KEYS = {name: keys.generate_key() for name in ("bank", "shop", "north", "centre", "ana", "owner")}
+CERTIFICATES = {name: keys.link_certificate(name)[1].decode() for name in ("bank", "shop", "north", "centre")}
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 
 

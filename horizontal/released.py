@@ -1,0 +1,51 @@
+"""Reports of a horizontal run in the form of the disclosure rules, which says of each number how many people it is of.
+
+The aggregator's: by round and client, how far that client moved the model and in which direction. A client's: by round,
+its training loss and FedBSS's numbers of unbiased and biased rows, and what the final model is worth on its test rows.
+Lists of numbers of single epochs stay at the client.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import cast
+
+from protocols.program import Json
+
+Report = Mapping[str, Json]
+
+
+def aggregator_report(report: Report) -> dict[str, Json]:
+    """The aggregator's report, each client's numbers in a group with the rows that it trained on."""
+    return {
+        **report,
+        "rounds": {number: _round(record) for number, record in _groups(report["rounds"]).items()},
+    }
+
+
+def client_report(report: Report) -> dict[str, Json]:
+    """A client's report: of each round the loss of its last local epoch."""
+    rounds = {number: _training(notes) for number, notes in _groups(report["rounds"]).items()}
+    return {**report, "rounds": rounds}
+
+
+def _round(record: Report) -> dict[str, Json]:
+    rows, drift, cosine = (
+        cast(Mapping[str, Json], record.get(name, {})) for name in ("rows", "drift", "cosine")
+    )
+    clients: dict[str, Json] = {
+        client: {"people": rows[client], "drift": drift[client], "cosine": cosine[client]} for client in drift
+    }
+    found: dict[str, Json] = {"clients": clients}
+    found.update({name: record[name] for name in ("failures", "undescribed") if record.get(name)})
+    return found
+
+
+def _training(notes: Report) -> dict[str, Json]:
+    losses = cast(list[float], notes["losses"])
+    found: dict[str, Json] = {name: notes[name] for name in ("people", "green", "red") if name in notes}
+    return {**found, "loss": losses[-1]} if losses else found
+
+
+def _groups(rounds: Json) -> Mapping[str, Report]:
+    return cast(Mapping[str, Report], rounds)

@@ -1,0 +1,192 @@
+"""The training of one model by many clients as an entry of the catalog."""
+
+import json
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from parties.computation import Arrays, Computation, Inputs, MockPeople, ModelLeft, Parameters, Rows, Star
+from protocols.errors import ConfigError, ModelError, RequestError
+from protocols.program import Json, Outcome, Program
+from protocols.request import Release
+from protocols.wire import Message
+
+if TYPE_CHECKING:
+    from parties.blocks.schema import BlockSchema
+
+AGGREGATOR, CLIENT = "aggregator", "client"
+TASK = "task"
+"""The artifact, as bytes of text, that says how columns become features and of what the network is made."""
+FIRST_LAYER = "0.weight"
+LEAST_FILL = 0.9
+MOST_KEPT = 60
+"""Rounds between two checkpoints at most: a client keeps as many of its own."""
+
+
+def _parameters(given: Mapping[str, object], minimum_overlap: int) -> Parameters:
+    from horizontal.table_task import complete
+
+    parameters = complete(given)
+    every = dict(parameters)["checkpoint_every"]
+    if int(every) > MOST_KEPT:
+        raise ConfigError(f"checkpoint_every must lie in [1, {MOST_KEPT}] between parties, came {every}")
+    return parameters
+
+
+def _from_schemas(given: Mapping[str, object], schemas: Mapping[str, "BlockSchema"]) -> Mapping[str, object]:
+    from parties.catalog.horizontal_tables import published_task
+
+    return {**published_task(schemas, tuple(given)), **given}
+
+
+def _check_rows(parameters: Parameters, rows: Rows, minimum_group: int) -> None:
+    least = int(dict(parameters)["minimum_clients"])
+    if len(rows) < least:
+        raise RequestError(
+            f"a round needs {least} clients, the plan has {len(rows)}",
+            remedy="ask more parties, or lower minimum_clients: the mean of one client is that client's model",
+        )
+
+
+def _manifest(parameters: Parameters, rows: Rows) -> tuple[Release, ...]:
+    from horizontal.manifest import manifest
+    from horizontal.rules import Method
+    from horizontal.table_task import from_parameters
+
+    task, config = from_parameters(parameters)
+    model = task.network(b"any weights")
+    method = Method.of(model, tuple(rows), config, 0, b"any seed")
+    start = method.start(model)
+    return manifest(start, method.rules(start.model), tuple(rows), config)
+
+
+def _mock_people(parameters: Parameters, rows: Rows, minimum_overlap: int) -> tuple[MockPeople, ...]:
+    return (MockPeople(common=0),)
+
+
+def _least_fill(parameters: Parameters) -> float:
+    """Where not every client takes part in every round, the rounds to come decide how much of a bound is used."""
+    given = dict(parameters)
+    everybody = given["fraction"] == 1.0 and given["selection"] == "uniform" and not given["stop_after"]
+    rounds = int(given["rounds"])
+    return (
+        LEAST_FILL * rounds / (rounds + 1) if everybody else 0.0
+    )  # the last broadcast is often a smaller one
+
+
+def _program(inputs: Inputs) -> Program[Outcome]:
+    from horizontal.client_data import ClientData
+    from horizontal.programs import aggregator_program, client_program
+    from horizontal.released import aggregator_report, client_report
+    from horizontal.table_task import from_parameters
+    from horizontal.work import ClientWork
+    from parties.catalog.horizontal_tables import client_rows
+
+    settings = inputs.settings
+    task, config = from_parameters(settings.parameters)
+    model = task.network(inputs.seed)
+    if inputs.role == AGGREGATOR:
+        program = aggregator_program(
+            model,
+            tuple(settings.rows),
+            config,
+            settings.public_seed,
+            inputs.seed,
+            observe=inputs.observe,
+            resume=inputs.resume,
+        )
+        return _ending(program, aggregator_report, settings.parameters)
+    training, validation, test = client_rows(inputs.data, task)
+    data = ClientData(training=training, validation=validation, test=test)
+    work = ClientWork(model, data, config, inputs.seed)
+    program = client_program(work, observe=inputs.observe, resume=inputs.resume)
+    return _ending(program, client_report, settings.parameters)
+
+
+def _ending(
+    program: Program[Outcome],
+    report: Callable[[Mapping[str, Json]], Mapping[str, Json]],
+    parameters: Parameters,
+) -> Program[Outcome]:
+    """The program, whose report then is in the form of the disclosure rules, and whose model is a model's part."""
+    outcome = yield from program
+    return Outcome(report(outcome.report), _artifacts(outcome.artifacts, parameters))
+
+
+def _artifacts(left: Arrays, parameters: Parameters) -> Arrays:
+    from horizontal.average import unnamed
+    from horizontal.table_task import OWN
+
+    text = json.dumps({name: value for name, value in parameters if name in OWN})
+    return {**unnamed("model", left), TASK: np.frombuffer(text.encode(), np.uint8)}
+
+
+def _kinds() -> tuple[type[Message], ...]:
+    from horizontal.messages import KINDS
+
+    return KINDS
+
+
+def _task(arrays: Arrays) -> dict[str, str]:
+    """The parameters that the model was trained with. ModelError for a part that isn't whole."""
+    try:
+        found = json.loads(arrays[TASK].tobytes())
+        return {name: str(found[name]) for name in ("classes", "features", "hidden")}
+    except (KeyError, ValueError, TypeError) as problem:
+        raise ModelError("the stored model has no readable task", remedy="train again") from problem
+
+
+def _describe(role: str, arrays: Arrays) -> Mapping[str, Json]:
+    task, tensors = _task(arrays), _tensors(role, arrays)
+    if FIRST_LAYER not in tensors:
+        raise ModelError(f"the stored model has no {FIRST_LAYER}", remedy="train again")
+    return {
+        "features": int(arrays[FIRST_LAYER].shape[1]),
+        "classes": json.loads(task["classes"]),
+        "hidden": task["hidden"] or "none: a linear model",
+        "numbers": sum(arrays[name].size for name in tensors),
+    }
+
+
+def _preprocessing(role: str, arrays: Arrays) -> Mapping[str, Json]:
+    task = _task(arrays)
+    return {"features": json.loads(task["features"]), "classes": json.loads(task["classes"])}
+
+
+def _tensors(role: str, arrays: Arrays) -> tuple[str, ...]:
+    return tuple(sorted(name for name in arrays if name != TASK))
+
+
+TRAIN = Computation(
+    name="horizontal.train",
+    version="1",
+    summary="Trains one model on the rows of several clients, which send their models to an aggregator",
+    roles=(AGGREGATOR, CLIENT),
+    analyst_receives=(
+        "of the final model its loss, accuracy and related scores on each client's own test rows, to three digits",
+        "of each round and client the training loss, how far the client moved the model and in which direction, and "
+        "with FedBSS how many of its rows were unbiased and biased",
+        "which clients took part in each round, and a code for each that failed",
+    ),
+    parameters=_parameters,
+    manifest=_manifest,
+    mock_people=_mock_people,
+    program=_program,
+    kinds=_kinds,
+    label_role=CLIENT,
+    check_rows=_check_rows,
+    model_left=ModelLeft(
+        describe=_describe,
+        preprocessing=_preprocessing,
+        tensors=_tensors,
+        without_memory=lambda arrays: arrays,
+    ),
+    star=Star(
+        centre=AGGREGATOR,
+        spoke=CLIENT,
+        kept=lambda parameters: int(dict(parameters)["checkpoint_every"]) + 2,
+        least_fill=_least_fill,
+    ),
+    from_schemas=_from_schemas,
+)
