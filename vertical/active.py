@@ -16,11 +16,12 @@ Messages in order (A active, P passive):
    partly be inferred; P learns gradients, from which labels can partly be inferred.
    With `folds` it happens once for each candidate and fold, with the fold's people left out of the steps (the search),
    and then once more on all rows. Between the two `Choice` A -> P: the best candidate and number of steps on the
-   people left out, two small numbers of which P learns that they fit A's labels best.
+   people left out, two small numbers of which P learns that they fit A's labels best. Then P waits while A fits its
+   linear experts and trains a network of its own.
 5. Evaluation. `TestViews` P -> A: P's views of the aligned test rows. With `final_vote`,
    `AloneViews` P -> A: P's views of all its passive-only rows, which A's heads vote on. A learns how many they are.
 6. With `baselines`, the aligned-only network, as 4 and 5 without search, memory and alone rows: `BaselineViews`,
-   `BaselineGradients`, `BaselineTestViews`. The active-alone model needs no message.
+   `BaselineGradients`, `BaselineTestViews`.
 
 Labels, pseudo labels, losses, heads and metrics never leave A; features, encoders and keys of other people never
 leave their party. What A knows at the end is in its Outcome: the report may be released, the artifacts stay.
@@ -37,7 +38,7 @@ from protocols.program import Json, Observe, Outcome, Program, Send
 from protocols.psi import ALONE, Crew, psi_client
 from protocols.seeds import PrivateSeed
 from vertical.active_messages import PASSIVE, receive_linear_views, receive_test_views, receive_votes
-from vertical.active_side import ActiveSide, Labels, train_active_alone
+from vertical.active_side import ActiveSide, Labels
 from vertical.active_training import Trained, train
 from vertical.config import FedCVTConfig
 from vertical.ensemble import Known
@@ -45,6 +46,8 @@ from vertical.groups import Groups, exchange_groups
 from vertical.manifest import ANY_ROWS, BlockRows, psi_terms
 from vertical.messages import ALIGNED_ONLY, FEDCVT, Choice
 from vertical.model import ActivePart
+from vertical.own_network import uses_own_network
+from vertical.own_training import own_expert
 from vertical.pooling import fit_linear, fit_pools
 from vertical.results import (
     Baselines,
@@ -114,10 +117,12 @@ def train_and_evaluate(
     yield from search.explore(keep, resume)
     choice = yield from _choose(search, n, resume)
     linear, held_out = fit_linear(search, components[:n])
-    pools = fit_pools(search, choice, held_out)
+    network = own_expert(search, choice, resume or {}) if uses_own_network(config) else None
+    pools = fit_pools(search, choice, held_out, network)
+    found = {**pack_choice(choice), **(network.pack() if network else {})}
     final, temperatures = final_training(config, n, choice), search.temperatures(choice)
     side = ActiveSide.start(run.with_config(final.config), final.name, features, labels, temperatures)
-    trained = yield from train(final, side, lambda: {**keep(), **pack_choice(choice)}, resume)
+    trained = yield from train(final, side, lambda: {**keep(), **found}, resume)
     part = ActivePart(
         config=final.config,
         rules=features.rules,
@@ -125,6 +130,7 @@ def train_and_evaluate(
         memory=trained.memory,
         temperatures=temperatures,
         linear=linear,
+        network=network.network if network else None,
         mixtures={situation: pool.mixture for situation, pool in pools.items()},
         classes=labels.classes,
         tag=groups.tag,
@@ -136,6 +142,8 @@ def train_and_evaluate(
     methods = method_scores(part.ensemble(filling=True), own, other, labels)
     votes = (yield from _vote(part, side)) if config.final_vote else {}
     baselines = (yield from _baselines(final, run, features, labels)) if config.baselines else Baselines()
+    if config.baselines and network is not None:
+        methods["active_alone_network"] = active_network_scores(network.network, features, labels)
     report: dict[str, Json] = {
         "groups": group_sizes(groups, len(votes["passive_only"].label) if votes else None),
         "methods": {**methods, **baselines.methods},
@@ -145,7 +153,7 @@ def train_and_evaluate(
     }
     artifacts = {**part.pack(), **vote_artifacts(votes), **baselines.artifacts}
     kept = {**alignment_artifacts(groups), **row_artifacts(groups)}
-    return Outcome({**report, **search_report(search, choice)}, {**artifacts, **kept})
+    return Outcome({**report, **search_report(search, choice, network)}, {**artifacts, **kept})
 
 
 def _components(config: FedCVTConfig, groups: Groups, resume: State | None) -> Program[NDArray[np.float32]]:
@@ -183,20 +191,16 @@ def _vote(part: ActivePart, side: ActiveSide) -> Program[dict[str, Vote]]:
 
 
 def _baselines(final: Training, run: Run, features: Features, labels: Labels) -> Program[Baselines]:
-    """Message 6, and the network of this party alone."""
+    """Message 6."""
     training = baseline_training(final)
     plain = run.with_config(training.config)
     aligned = ActiveSide.start(plain, training.name, features.aligned_only(), labels.aligned_only())
     trained = yield from train(training, aligned, dict, None)
     test = yield from receive_test_views(ALIGNED_ONLY, aligned)
-    alone = train_active_alone(run.with_config(final.config), features, labels)
     return Baselines(
-        methods={
-            "aligned_only_network": aligned_network_scores(aligned, test),
-            "active_alone_network": active_network_scores(alone),
-        },
+        methods={"aligned_only_network": aligned_network_scores(aligned, test)},
         curves={"aligned_only_network": _curve(trained)},
-        artifacts={**model_artifacts(aligned), **model_artifacts(alone)},
+        artifacts=model_artifacts(aligned),
     )
 
 

@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor, nn
 
-from vertical.baselines import active_alone_config
 from vertical.encoders import Representation, ViewEncoder, view_encoder
 from vertical.fedcvt import (
     Objective,
@@ -25,7 +24,7 @@ from vertical.fedcvt import (
 from vertical.heads import Heads
 from vertical.losses import class_weights
 from vertical.table import Rows
-from vertical.training import Features, Run, tell_step
+from vertical.training import Features, Run
 from vertical.views import Memory
 
 
@@ -190,16 +189,3 @@ class ActiveSide:
         """This party's views of the aligned test rows, in evaluation form."""
         views: Representation = self.model.encoder(self.features.test)
         return views
-
-
-def train_active_alone(run: Run, features: Features, labels: Labels) -> ActiveSide:
-    """The active party by itself: f^A on all its training rows, with the same step and no aligned rows."""
-    plain = run.with_config(active_alone_config(run.config))
-    everyone = replace(labels, aligned=labels.aligned[:0], alone=labels.training())
-    side = ActiveSide.start(plain, "active_alone", features.alone_only(), everyone)
-    memory, nobody = Memory.blank(plain.config, 0), torch.zeros(0, plain.config.passive_view.width)
-    losses: list[float] = []
-    for step in range(plain.config.steps):
-        losses.append(float(side.step(step, memory, nobody, nobody).total.detach()))
-        tell_step(plain.observe, side.name, step, plain.config.steps, losses)
-    return side

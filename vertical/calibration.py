@@ -1,4 +1,4 @@
-"""Makes "> 0.5" mean something: one temperature per classifier, and the vote's thresholds, from held-out rows.
+"""Makes "> 0.5" mean something: one temperature per classifier, from held-out rows.
 
 numpy in float64. Shapes: n held-out rows, k classes.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import log_softmax
 
-from vertical.linear import Floats, Integers
+from vertical.linear import Floats, Integers, mean_loss
 
 TEMPERATURES = (0.05, 20.0)
 """Bounds of a temperature."""
@@ -49,26 +49,11 @@ def log_probabilities(logits: Floats, temperature: float = 1.0) -> Floats:
     return result
 
 
-def choose_threshold(
-    probabilities: Floats,
-    labels: Integers,
-    *,
-    precision: float,
-    fallback: float,
-    least: float = 0.5,
-    rows: int = 20,
-) -> float:
-    """The smallest threshold >= `least` above which held-out rows are right at a share of `precision` or more.
+def calibrated_loss(logits: Floats, labels: Integers) -> float:
+    """Mean cross-entropy of held-out logits at their best temperature; NaN without a row that has both.
 
-    probabilities (n, k) calibrated, labels (n,), -1 where unknown. A row is accepted if its top probability is
-    strictly greater than the threshold, as in the vote. A threshold with fewer than `rows` accepted ones proves
-    nothing; if no threshold will do, `fallback`.
+    Rows with a logit that isn't finite, which nobody held out, don't count.
     """
-    known = labels >= 0
-    top = probabilities[known].max(axis=1)
-    right = probabilities[known].argmax(axis=1) == labels[known]
-    for threshold in np.unique(np.append(top[top > least], least)):  # rising
-        accepted = top > threshold
-        if accepted.sum() >= rows and right[accepted].mean() >= precision:
-            return float(threshold)
-    return fallback
+    said = np.isfinite(logits).all(axis=1)
+    temperature = fit_temperature(logits[said], labels[said])
+    return mean_loss(log_probabilities(logits[said], temperature), labels[said])

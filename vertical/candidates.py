@@ -3,7 +3,7 @@
 A candidate changes how the models learn, never what is sent: widths, batches, numbers of steps and everything else
 that decides a message's size or number is the same for all, so the manifest doesn't depend on the choice.
 "image" is left out where neither party's columns are an image.
-No torch here: a request is made and reviewed without it. docs/fedcvt-defaults.md has the figures behind the values.
+No torch here: a request is made and reviewed without it. docs/fedcvt-defaults.md says where the values come from.
 """
 
 from __future__ import annotations

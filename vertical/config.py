@@ -49,7 +49,7 @@ class FedCVTConfig:
     fewer steps.
     `linear_views` principal components that the passive party sends for the linear experts (0: none).
     Extras: `final_vote` on all passive-only people, whose views the active party gets for it;
-    `baselines` trains the aligned-only network (`baseline_steps` steps) and the active party alone;
+    `baselines` trains the aligned-only network (`baseline_steps` steps), and reports the active party's own one;
     `checkpoint_every` steps between checkpoints.
     """
 

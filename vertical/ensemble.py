@@ -1,8 +1,8 @@
 """A trained model with all its experts: what a prediction is made with in each situation.
 
 Experts: the three heads of FedCVT (`joint` is f^AB; `active_head` is f^A and `passive_head` f^B, each on its own
-party's view), and the linear experts of `vertical.experts`. Shapes: m people, k classes, f own scaled features,
-w components.
+party's view), the active party's own network (`active_network`, see `vertical.own_network`), and the linear experts of
+`vertical.experts`. Shapes: m people, k classes, f own scaled features, w components.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from vertical.encoders import Representation
 from vertical.experts import LinearExperts
 from vertical.linear import Floats
 from vertical.mixture import Mixture
+from vertical.own_network import OwnNetwork
 from vertical.predict import Predictor, Situation, situation_of
 
 HEAD_EXPERTS: Mapping[Situation, Mapping[str, str]] = {
@@ -25,13 +26,23 @@ HEAD_EXPERTS: Mapping[Situation, Mapping[str, str]] = {
 }
 """The heads that are experts of a situation: name of the expert, and of the head."""
 LINEAR_EXPERTS: Mapping[Situation, tuple[str, ...]] = {
-    Situation.BOTH: ("aligned_only", "stack", "active_alone"),
+    Situation.BOTH: ("aligned_only", "stack", "active_alone", "passive_alone"),
     Situation.ACTIVE_ONLY: ("active_alone",),
     Situation.PASSIVE_ONLY: ("passive_alone",),
 }
 """The linear experts of a situation."""
 OWN_EXPERT = "active_alone"
 """The only linear expert that needs no components of the passive party, in any situation."""
+NETWORK_EXPERT = "active_network"
+NETWORK_SITUATIONS = (Situation.BOTH, Situation.ACTIVE_ONLY)
+"""Where the active party's own network is an expert."""
+
+
+def expert_names(situation: Situation, *, components: bool) -> tuple[str, ...]:
+    """The experts of a situation, heads first; without `components` only those that need none."""
+    linear = [name for name in LINEAR_EXPERTS[situation] if components or name == OWN_EXPERT]
+    network = [NETWORK_EXPERT] if situation in NETWORK_SITUATIONS else []
+    return *HEAD_EXPERTS[situation], *network, *linear
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -56,10 +67,11 @@ class Known:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Ensemble:
-    """The experts, and how they are pooled in each situation."""
+    """The experts, and how they are pooled in each situation; `network` None in a run that has no pool."""
 
     predictor: Predictor
     linear: LinearExperts
+    network: OwnNetwork | None
     mixtures: Mapping[Situation, Mixture]
 
     def expert_logits(self, active: Known | None, passive: Known | None) -> dict[str, Floats]:
@@ -67,8 +79,11 @@ class Ensemble:
         heads = self.predictor.head_logits(
             None if active is None else active.view, None if passive is None else passive.view
         )
-        experts = HEAD_EXPERTS[situation_of(active, passive)]
+        situation = situation_of(active, passive)
+        experts = HEAD_EXPERTS[situation]
         logits = {name: getattr(heads, head).numpy().astype(np.float64) for name, head in experts.items()}
+        if active is not None and self.network is not None and situation in NETWORK_SITUATIONS:
+            logits[NETWORK_EXPERT] = self.network.logits(active.columns)
         return logits | self.linear.logits(
             None if active is None else active.columns, None if passive is None else passive.columns
         )

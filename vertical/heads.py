@@ -35,16 +35,21 @@ class HeadLogits:
         return HeadLogits(*(self.stacked() / temperatures.reshape(-1, len(HEADS)).T[:, :, None]))
 
 
+def classifier(config: FedCVTConfig, width: int, classes: int, generator: torch.Generator) -> Encoder:
+    """A fresh head on views of a width, (n, width) -> logits (n, k)."""
+    between = (config.head_hidden,) if config.head_hidden else ()
+    return Encoder((width, *between, classes), config.dropout, generator)
+
+
 class Heads(nn.Module):
     """f^A on R_A (n, v_A), f^B on R_B (n, v_B), f^AB on [R_A ; R_B] (n, v_A + v_B)."""
 
     def __init__(self, config: FedCVTConfig, classes: int, generator: torch.Generator) -> None:
         super().__init__()
-        between = (config.head_hidden,) if config.head_hidden else ()
         active, passive = config.active_view.width, config.passive_view.width
-        self.active = Encoder((active, *between, classes), config.dropout, generator)
-        self.passive = Encoder((passive, *between, classes), config.dropout, generator)
-        self.joint = Encoder((active + passive, *between, classes), config.dropout, generator)
+        self.active = classifier(config, active, classes, generator)
+        self.passive = classifier(config, passive, classes, generator)
+        self.joint = classifier(config, active + passive, classes, generator)
         self.classes = classes
 
     def active_logits(self, active: Representation) -> Tensor:

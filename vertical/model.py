@@ -34,6 +34,7 @@ from vertical.model_arrays import (
     ENCODER,
     LINEAR,
     MIXTURE,
+    OWN_NETWORK,
     TAG,
     TEMPERATURES,
     Arrays,
@@ -41,12 +42,14 @@ from vertical.model_arrays import (
     pack_texts,
     read_classes,
     read_config,
+    read_linear,
     read_memory,
     read_rules,
     read_temperatures,
     read_text,
     read_under,
 )
+from vertical.own_network import OwnNetwork, uses_own_network
 from vertical.predict import Predictor, Situation, situation_of
 from vertical.preprocess import Preprocessor
 from vertical.table import Table
@@ -113,7 +116,7 @@ class ActivePart:
     """The active party's part; `memory` None once it was deleted.
 
     temperatures (3, 3): what calibrates each head before a vote, by situation and head. `linear` are the linear
-    experts, `mixtures` pool them with the heads in each situation.
+    experts, `network` the party's own, `mixtures` pool them with the heads in each situation.
     """
 
     config: FedCVTConfig
@@ -122,6 +125,7 @@ class ActivePart:
     memory: Memory | None
     temperatures: Tensor
     linear: LinearExperts
+    network: OwnNetwork | None
     mixtures: Mapping[Situation, Mixture]
     classes: tuple[str, ...]
     tag: str
@@ -163,7 +167,7 @@ class ActivePart:
     def ensemble(self, *, filling: bool) -> Ensemble:
         """All experts; ModelError when views shall be filled and the memory was deleted."""
         predictor = self.predictor(filling=filling)
-        return Ensemble(predictor=predictor, linear=self.linear, mixtures=self.mixtures)
+        return Ensemble(predictor=predictor, linear=self.linear, network=self.network, mixtures=self.mixtures)
 
     def with_thresholds(self, thresholds: tuple[float, float, float]) -> ActivePart:
         """The same with other thresholds of the vote, for f^AB, f^A and f^B."""
@@ -193,6 +197,8 @@ class ActivePart:
         packed[CLASSES] = as_text(json.dumps(self.classes))
         packed[TEMPERATURES] = self.temperatures.numpy()
         packed |= self.linear.pack(LINEAR)
+        if self.network is not None:
+            packed |= parameters(OWN_NETWORK, self.network)
         for situation, mixture in self.mixtures.items():
             packed |= mixture.pack(MIXTURE + situation)
         if self.memory is not None:
@@ -212,8 +218,18 @@ class ActivePart:
             model=model,
             memory=read_memory(arrays),
             temperatures=read_temperatures(arrays),
-            linear=read_under(LINEAR, LinearExperts.unpack, arrays),
+            linear=read_linear(config, arrays),
+            network=_read_network(config, len(rules.features), len(classes), arrays),
             mixtures={name: read_under(MIXTURE + name, Mixture.unpack, arrays) for name in Situation},
             classes=classes,
             tag=read_text(arrays, TAG),
         )
+
+
+def _read_network(config: FedCVTConfig, inputs: int, classes: int, arrays: Arrays) -> OwnNetwork | None:
+    """The active party's own network; None in a part whose run had no use for it."""
+    if not uses_own_network(config):
+        return None
+    network = OwnNetwork(config, inputs, classes, torch.Generator())
+    load_parameters(OWN_NETWORK, network, arrays)
+    return network

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from protocols.errors import FedaccordError, ModelError
 from vertical.config import FedCVTConfig
+from vertical.experts import LinearExperts
 from vertical.heads import HEADS
 from vertical.messages import FEDCVT
 from vertical.predict import SITUATIONS
@@ -32,6 +33,7 @@ MEMORY = f"{FEDCVT.name}.memory."
 ENCODER = f"{FEDCVT.name}.encoder"
 TEMPERATURES = f"{FEDCVT.name}.temperatures"
 LINEAR, COMPONENTS = f"{FEDCVT.name}.linear", f"{FEDCVT.name}.components"
+OWN_NETWORK = f"{FEDCVT.name}.own_network"
 MIXTURE = f"{FEDCVT.name}.mixture."
 CLASSES, TAG = "classes", "alignment_tag"
 _CONFIG, _RULES = "config", "preprocessing"
@@ -73,6 +75,15 @@ def read_under(prefix: str, read: Callable[[str, Arrays], T], arrays: Arrays) ->
         return read(prefix, arrays)
     except (KeyError, ValueError, TypeError, AttributeError) as error:
         raise ModelError(f"model part: {prefix} is missing or can't be read") from error
+
+
+def read_linear(config: FedCVTConfig, arrays: Arrays) -> LinearExperts:
+    """The linear experts; those that read components are there if the run sent any."""
+
+    def read(prefix: str, state: Arrays) -> LinearExperts:
+        return LinearExperts.unpack(prefix, state, components=config.linear_views > 0)
+
+    return read_under(LINEAR, read, arrays)
 
 
 def read_temperatures(arrays: Arrays) -> Tensor:

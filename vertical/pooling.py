@@ -11,13 +11,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from vertical.ensemble import HEAD_EXPERTS, LINEAR_EXPERTS, OWN_EXPERT
+from vertical.ensemble import HEAD_EXPERTS, NETWORK_EXPERT, NETWORK_SITUATIONS, expert_names
 from vertical.experts import ExpertRows, HeldOut, LinearExperts, fit_linear_experts
 from vertical.folds import Fold, aligned_folds, fold_numbers
 from vertical.linear import Floats, Integers
 from vertical.losses import class_weights
 from vertical.messages import Choice
 from vertical.mixture import Mixture, fit_mixture, fixed_mixture
+from vertical.own_training import OwnExpert
 from vertical.predict import Situation
 from vertical.search import Search
 
@@ -60,29 +61,37 @@ def fit_linear(search: Search, components: NDArray[np.float32]) -> tuple[LinearE
     )
 
 
-def fit_pools(search: Search, choice: Choice, linear: HeldOut) -> dict[Situation, Pool]:
-    """The pool of each situation, for the chosen candidate and number of steps."""
+def fit_pools(
+    search: Search, choice: Choice, linear: HeldOut, network: OwnExpert | None
+) -> dict[Situation, Pool]:
+    """The pool of each situation, for the chosen candidate and number of steps; without folds no `network` is asked."""
     n = len(search.labels.aligned)
     held = np.concatenate(
         [np.arange(n), n + search.own_held]
     )  # of the active-only rows those that folds hold out
-    alone = {name: logits[held] for name, logits in linear[Situation.ACTIVE_ONLY].items()}
-    linear = {**linear, Situation.ACTIVE_ONLY: alone}
-    return {situation: _pool(search, choice, situation, linear[situation]) for situation in Situation}
+    experts = {situation: dict(linear[situation]) for situation in Situation}
+    alone = experts[Situation.ACTIVE_ONLY]
+    experts[Situation.ACTIVE_ONLY] = {name: logits[held] for name, logits in alone.items()}
+    if network is not None:
+        for situation in NETWORK_SITUATIONS:
+            rows = len(search.truth(situation))
+            experts[situation][NETWORK_EXPERT] = network.held_out[:rows]
+    return {situation: _pool(search, choice, situation, experts[situation]) for situation in Situation}
 
 
-def _pool(search: Search, choice: Choice, situation: Situation, linear: Mapping[str, Floats]) -> Pool:
+def _pool(search: Search, choice: Choice, situation: Situation, others: Mapping[str, Floats]) -> Pool:
+    """The pool of the heads and the `others`."""
     config, truth = search.run.config, search.truth(situation)
     found = search.found.get((choice.candidate, choice.steps))
     if config.folds == 0:
         return Pool(mixture=fixed_mixture({"joint": 1.0}), logits={}, labels=truth[:0])
-    names = [name for name in LINEAR_EXPERTS[situation] if config.linear_views or name == OWN_EXPERT]
-    prior = dict.fromkeys([*HEAD_EXPERTS[situation], *names], 1.0)
+    names = expert_names(situation, components=config.linear_views > 0)
+    prior = dict.fromkeys(names, 1.0)
     if found is None:
         return Pool(mixture=fixed_mixture(prior), logits={}, labels=truth[:0])
     heads = {name: found.logits(situation, head) for name, head in HEAD_EXPERTS[situation].items()}
     said = np.isfinite(heads["joint"]).all(axis=1)  # a rest that doesn't divide into folds was never held out
-    logits = {name: values[said] for name, values in (heads | {name: linear[name] for name in names}).items()}
+    logits = {name: values[said] for name, values in {**heads, **others}.items()}
     return Pool(
         mixture=fit_mixture(logits, truth[said], prior),
         logits=logits,

@@ -18,8 +18,9 @@ from vertical.encoders import Representation
 from vertical.ensemble import OWN_EXPERT, Ensemble, Known, hidden
 from vertical.groups import Groups
 from vertical.metrics import Scores, evaluate
+from vertical.own_network import OwnNetwork
 from vertical.predict import Situation
-from vertical.training import parameters, to_array
+from vertical.training import Features, parameters, to_array
 from vertical.vote import Vote
 
 Artifacts = dict[str, NDArray[np.generic]]
@@ -81,11 +82,9 @@ def aligned_network_scores(side: ActiveSide, passive: Representation) -> Json:
     return {Situation.BOTH.value: scores(to_array(logits), side.labels)}
 
 
-@torch.no_grad()
-def active_network_scores(side: ActiveSide) -> Json:
-    """Metrics of f^A trained without the passive party."""
-    logits = side.model.heads.active_logits(side.test_views())
-    return {Situation.ACTIVE_ONLY.value: scores(to_array(logits), side.labels)}
+def active_network_scores(network: OwnNetwork, features: Features, labels: Labels) -> Json:
+    """Metrics of the active party's own network."""
+    return {Situation.ACTIVE_ONLY.value: scores(network.logits(features.test), labels)}
 
 
 def scores(logits: Scores, labels: Labels) -> Json:

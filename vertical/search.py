@@ -17,11 +17,10 @@ from numpy.typing import NDArray
 from protocols.program import Program
 from vertical.active_side import ActiveSide, Labels
 from vertical.active_training import Validate, train
-from vertical.calibration import fit_temperature, log_probabilities
+from vertical.calibration import calibrated_loss, fit_temperature
 from vertical.encoders import Representation
-from vertical.folds import Fold, fold_count, own_folds
+from vertical.folds import Fold, aligned_folds, fold_count, own_folds
 from vertical.heads import HEADS
-from vertical.linear import mean_loss
 from vertical.messages import Choice
 from vertical.out_of_fold import OutOfFold
 from vertical.predict import SITUATIONS, Predictor, Situation
@@ -109,6 +108,11 @@ class Search:
                     result[row, column] = fit_temperature(found.logits(situation, head), truth)
         return result
 
+    def folds(self) -> list[tuple[Fold, Fold]]:
+        """Each fold of the aligned rows with this party's own of its active-only ones."""
+        config, n = self.run.config, len(self.features.aligned)
+        return list(zip(aligned_folds(self.run.public_seed, n, config.folds), self.own, strict=True))
+
     def truth(self, situation: Situation) -> NDArray[np.int64]:
         """The labels of the rows that `OutOfFold.logits` speaks of, -1 where missing."""
         labels = self.labels.aligned
@@ -157,10 +161,7 @@ class Search:
 
     def _loss(self, found: OutOfFold, situation: Situation) -> float:
         """Mean cross-entropy of the joint head at its best temperature; NaN without a labelled held-out row."""
-        logits, truth = found.logits(situation, "joint"), self.truth(situation)
-        said = np.isfinite(logits).all(axis=1)
-        temperature = fit_temperature(logits[said], truth[said])
-        return mean_loss(log_probabilities(logits[said], temperature), truth[said])
+        return calibrated_loss(found.logits(situation, "joint"), self.truth(situation))
 
 
 def _prefix(case: tuple[int, int]) -> str:

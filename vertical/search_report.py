@@ -18,13 +18,14 @@ from vertical.calibration import log_probabilities
 from vertical.linear import Floats, Integers, mean_loss
 from vertical.messages import Choice
 from vertical.metrics import calibration_error, evaluate
+from vertical.own_training import OwnExpert
 from vertical.pooling import Pool
 from vertical.predict import Situation
 from vertical.schedule import evaluation_points
 from vertical.search import Search
 
 
-def search_report(search: Search, choice: Choice) -> dict[str, Json]:
+def search_report(search: Search, choice: Choice, network: OwnExpert | None) -> dict[str, Json]:
     """Under "search": how many trainings were compared, which was chosen, and the loss of each; {} without one."""
     config, classes = search.run.config, search.labels.classes
     if not search.found:
@@ -46,6 +47,8 @@ def search_report(search: Search, choice: Choice) -> dict[str, Json]:
         **_people(_fewest(search.held_out_truth()), classes),
         "loss": losses,
     }
+    if network is not None:
+        report["own_network"] = f"{network.steps} of {config.steps} steps"
     return {"search": report}
 
 
@@ -89,7 +92,8 @@ def _situation(whole: Pool, classes: Sequence[str]) -> dict[str, Json]:
     return {
         **people,
         "best": best,
-        "why": f"the least held-out cross-entropy of {len(experts)} experts; the prediction weighs all of them",
+        "why": f"the least held-out cross-entropy of {len(experts)} experts; the prediction weighs all of them, "
+        "by weights that were fitted on these people, as the mixture's scores are told of them",
         "experts": experts,
         "mixture": _scores(pooled, labels),
     }

@@ -96,10 +96,6 @@ class Features:
         """The same with only these aligned and alone rows."""
         return replace(self, aligned=self.aligned[aligned], alone=self.alone[alone])
 
-    def alone_only(self) -> Features:
-        """All training people as alone rows."""
-        return replace(self, aligned=self.aligned[:0], alone=self.training())
-
 
 def silent(progress: Progress) -> None:
     """An observer that does nothing."""

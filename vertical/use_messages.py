@@ -15,7 +15,16 @@ from numpy.typing import NDArray
 from protocols.psi import PSI_KINDS
 from protocols.wire import Message, array
 
-EXPERTS = ("joint", "active_head", "passive_head", "aligned_only", "stack", "active_alone", "passive_alone")
+EXPERTS = (
+    "joint",
+    "active_head",
+    "passive_head",
+    "active_network",
+    "aligned_only",
+    "stack",
+    "active_alone",
+    "passive_alone",
+)
 """Names of all experts that a prediction may weigh; `vertical.ensemble` has them."""
 
 

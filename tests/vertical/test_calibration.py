@@ -1,4 +1,4 @@
-"""Temperatures and thresholds from held-out rows: worked cases, a grid as oracle, tiny samples."""
+"""Temperatures from held-out rows: worked cases, a grid as oracle, tiny samples."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import log_softmax
 
-from vertical.calibration import TEMPERATURES, choose_threshold, fit_temperature, log_probabilities
+from vertical.calibration import TEMPERATURES, calibrated_loss, fit_temperature, log_probabilities
 
 
 def two(*odds: float) -> np.ndarray:
@@ -64,27 +64,10 @@ def test_logits_that_are_not_finite_say_nothing() -> None:
     np.testing.assert_allclose(got, [[0.25, 0.75], [0.5, 0.5]])  # 9^(1/2) = 3 to 1
 
 
-def confident(*tops: float) -> np.ndarray:
-    """Probabilities of two classes, the second one on top."""
-    return np.stack([1.0 - np.array(tops), np.array(tops)], axis=1)
-
-
-def test_the_threshold_is_the_smallest_that_reaches_the_precision() -> None:
-    probabilities, labels = confident(0.6, 0.7, 0.8, 0.9), np.array([0, 1, 0, 1])
-    # strictly above .5: 2 of 4 right; above .6: 2 of 3; above .7: 1 of 2; above .8: 1 of 1
-    for precision, threshold in ((0.5, 0.5), (0.6, 0.6), (0.7, 0.8)):
-        assert (
-            choose_threshold(probabilities, labels, precision=precision, fallback=0.99, rows=1) == threshold
-        )
-
-
-def test_the_fallback_when_nothing_reaches_it_or_too_few_rows_do() -> None:
-    probabilities, labels = confident(0.6, 0.9), np.array([0, 1])
-    assert choose_threshold(probabilities, labels, precision=0.9, fallback=0.77, rows=2) == 0.77
-    assert choose_threshold(probabilities, 1 - labels, precision=0.9, fallback=0.77, rows=1) == 0.6 + 0.17
-    assert choose_threshold(np.zeros((0, 2)), np.zeros(0, np.int64), precision=0.9, fallback=0.77) == 0.77
-
-
-def test_rows_without_a_label_prove_nothing() -> None:
-    probabilities = confident(0.6, 0.9)
-    assert choose_threshold(probabilities, np.array([-1, 1]), precision=0.9, fallback=0.7, rows=1) == 0.5
+def test_the_loss_of_held_out_rows_is_that_at_their_best_temperature() -> None:
+    """Right three times of four at log-odds 5 is too sure: the best temperature gives them about 3 to 1."""
+    logits = np.array([[0.0, 5.0]] * 400 + [[np.nan, 0.0]])
+    labels = np.array([1, 1, 1, 0] * 100 + [0])
+    entropy = -(0.75 * math.log(0.75) + 0.25 * math.log(0.25))
+    assert calibrated_loss(logits, labels) == pytest.approx(entropy, abs=0.01)
+    assert math.isnan(calibrated_loss(logits, -np.ones_like(labels)))

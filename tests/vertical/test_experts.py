@@ -88,7 +88,7 @@ def test_few_rows(n: int, a: int, w: int) -> None:
 def test_packing_gives_the_same_experts_again() -> None:
     rows = made(30, 20, k=3)
     experts, _ = fit_linear_experts(rows)
-    again = LinearExperts.unpack("experts", experts.pack("experts"))
+    again = LinearExperts.unpack("experts", experts.pack("experts"), components=True)
     views = rows.active_aligned, rows.passive_aligned
     for name, logits in experts.logits(*views).items():
         np.testing.assert_array_equal(again.logits(*views)[name], logits)

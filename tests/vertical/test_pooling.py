@@ -12,7 +12,7 @@ import torch
 from protocols.disclosure import releasable
 from tests.vertical.runs import SMALL, run, two_parties
 from vertical.encoders import Representation
-from vertical.ensemble import HEAD_EXPERTS, LINEAR_EXPERTS, Known, hidden
+from vertical.ensemble import Known, expert_names, hidden
 from vertical.linear import mean_loss
 from vertical.messages import LinearViews
 from vertical.metrics import calibration_error
@@ -30,8 +30,8 @@ def searched():
 
 
 def test_every_expert_has_a_name_in_the_protocol_of_predictions():
-    named = {name for experts in (HEAD_EXPERTS, LINEAR_EXPERTS) for at in experts.values() for name in at}
-    assert named == set(EXPERTS)
+    named = [name for situation in Situation for name in expert_names(situation, components=True)]
+    assert set(named) == set(EXPERTS)
 
 
 def test_the_report_has_weights_scores_and_the_best_of_each_situation(searched):
@@ -39,7 +39,7 @@ def test_the_report_has_weights_scores_and_the_best_of_each_situation(searched):
     found = left.report["experts"]
     assert list(found) == ["both", "active_only", "passive_only"]
     for situation, entry in found.items():
-        names = {*HEAD_EXPERTS[Situation(situation)], *LINEAR_EXPERTS[Situation(situation)]}
+        names = set(expert_names(Situation(situation), components=True))
         assert entry["experts"].keys() == names
         assert sum(expert["weight"] for expert in entry["experts"].values()) == pytest.approx(1.0)
         losses = {name: expert["loss"] for name, expert in entry["experts"].items()}
@@ -115,8 +115,8 @@ def test_without_folds_the_joint_head_speaks_alone():
 def test_with_a_single_aligned_person_the_stated_weights_are_equal():
     left, _ = run(*two_parties(aligned=1), SEARCH)
     found = left.report["experts"]["both"]
-    names = ("joint", "aligned_only", "stack", "active_alone")
-    assert found["settings"] == {"weights": dict.fromkeys(names, 0.25)}
+    names = ("joint", "active_network", "aligned_only", "stack", "active_alone", "passive_alone")
+    assert found["settings"] == {"weights": pytest.approx(dict.fromkeys(names, 1 / 6))}
     assert found["why"] == "nobody was held out: weights as stated in advance"
     assert releasable(left.report, 10)["experts"]["both"] == found  # they follow from the request
 
@@ -125,9 +125,12 @@ def test_without_components_only_the_experts_that_need_none_are_weighed():
     left, _ = run(*two_parties(), replace(SEARCH, linear_views=0))
     found = left.report["experts"]
     assert {situation: set(entry["experts"]) for situation, entry in found.items()} == {
-        "both": {"joint", "active_alone"},
-        "active_only": {"joint", "active_head", "active_alone"},
+        "both": {"joint", "active_network", "active_alone"},
+        "active_only": {"joint", "active_head", "active_network", "active_alone"},
         "passive_only": {"joint", "passive_head"},
+    }
+    assert {name.split(".")[2] for name in left.artifacts if name.startswith("fedcvt.linear")} == {
+        "active_alone"
     }
     assert {"stack", "aligned_only", "passive_alone"}.isdisjoint(left.report["methods"])
 

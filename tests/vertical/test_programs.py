@@ -274,7 +274,7 @@ def test_both_sides_tell_their_progress():
     simulate(both)
     assert [(p.step, p.of) for p in seen if p.phase == "fedcvt"] == [(1, 45), (20, 45), (40, 45), (45, 45)]
     assert [p.loss is None for p in seen if p.phase == "fedcvt"] == [True, False, False, False]
-    assert list(dict.fromkeys(p.phase for p in seen)) == ["align", "fedcvt", "aligned_only", "active_alone"]
+    assert list(dict.fromkeys(p.phase for p in seen)) == ["align", "active_alone", "fedcvt", "aligned_only"]
 
 
 @pytest.mark.parametrize(

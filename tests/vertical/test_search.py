@@ -236,6 +236,9 @@ def test_progress_names_candidate_and_fold():
         "search given, fold 2 of 2",
         "search linear, fold 1 of 2",
         "search linear, fold 2 of 2",
+        "active_alone, fold 1 of 2",
+        "active_alone, fold 2 of 2",
+        "active_alone",
         "fedcvt",
     ]
 

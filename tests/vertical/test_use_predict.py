@@ -52,9 +52,11 @@ def test_the_active_party_gets_its_own_people_s_probabilities():
     assert sum(weights.values()) == pytest.approx(1.0)
     assert {name for name, weight in weights.items() if weight} == {
         "joint",
+        "active_network",
         "aligned_only",
         "stack",
         "active_alone",
+        "passive_alone",
     }
     assert text(found["experts"]) == list(EXPERTS)
     assert right.artifacts == {}
