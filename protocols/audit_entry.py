@@ -44,6 +44,7 @@ class AuditEvent(StrEnum):
     BLOCK_REPLACED = "block_replaced"
     PEOPLE_ERASED = "people_erased"
     SUBMITTED = "submitted"
+    LOGGED_IN = "logged_in"
     VIEWED = "viewed"
     APPROVED = "approved"
     DENIED = "denied"

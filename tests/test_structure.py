@@ -66,6 +66,18 @@ def test_a_library_stays_where_it_belongs(library: str) -> None:
     assert users <= ONLY_IN[library]
 
 
+def test_web_frameworks_stay_in_the_console_and_around_syft() -> None:
+    """And the console is reached by its command alone, which imports it when it runs."""
+    around_syft = {"parties/datasite.py", "parties/syft_side/datasite_process.py"}
+    web = {"fastapi", "starlette", "uvicorn"}
+    for name, tree in _sources(*PACKAGES):
+        if not name.startswith("parties/console/") and name not in around_syft:
+            assert not web & set(_imports(tree)), name
+            rooms = {n.module for n in ast.walk(tree) if isinstance(n, ast.ImportFrom) and n.module}
+            if name != "parties/commands/console.py":
+                assert not any(room.startswith("parties.console") for room in rooms), name
+
+
 def test_only_the_catalog_names_the_algorithms() -> None:
     allowed = {"parties/demo/baselines.py", "parties/demo/twin.py"}
     data = {"vertical.table"}  # the records in which a block reaches a program

@@ -16,6 +16,7 @@ from parties.home.documents import Documents
 from parties.home.journal import Actor, Journal
 from parties.home.private_files import make_private_folder, write_json, write_private
 from parties.home.state import State
+from parties.roles.facts import Fact
 from parties.roles.model_records import ModelRecord, find_model, model_records, read_arrays
 from protocols.audit import AuditEvent
 from protocols.errors import ModelError, StateError
@@ -53,7 +54,7 @@ def show_model(state: State, start: str) -> tuple[dict[str, object], str]:
         ],
         "used_by": _uses(state, record.digest),
     }
-    return document, "\n".join(_lines(document))
+    return document, "\n".join(f"{fact.name:<12} {fact.text}" for fact in model_facts(document))
 
 
 def export_model(state: State, start: str, folder: Path) -> tuple[dict[str, object], str]:
@@ -139,22 +140,23 @@ def _uses(state: State, digest: str) -> list[dict[str, object]]:
     ]
 
 
-def _lines(document: Mapping[str, object]) -> list[str]:
+def model_facts(document: Mapping[str, object]) -> tuple[Fact, ...]:
+    """The document of `show_model` for a reader."""
     part = document["part"]
     assert isinstance(part, Mapping)
-    lines = [
-        f"{name:<12} {_shown(value)}"
+    shown = [
+        (name, _shown(value))
         for name, value in document.items()
         if name not in ("part", "decisions", "used_by")
     ]
-    lines.append(f"{'features':<12} {part['features']}")
+    shown.append(("features", str(part["features"])))
     if "memory" in part:
-        lines.append(f"{'memory':<12} {_shown(part['memory'] or 'deleted: no missing view can be filled')}")
+        shown.append(("memory", _shown(part["memory"] or "deleted: no missing view can be filled")))
     for title in ("decisions", "used_by"):
         rows = document[title]
         assert isinstance(rows, list)
-        lines += [f"{title:<12} {_shown(row)}" for row in rows]
-    return lines
+        shown += [(title, _shown(row)) for row in rows]
+    return tuple(Fact(name=name, text=text) for name, text in shown)
 
 
 def _shown(value: object) -> str:

@@ -187,14 +187,15 @@ def _schema_lines(schema: BlockSchema) -> list[str]:
         f"label       {schema.label + ': ' + ', '.join(schema.classes) if schema.label else 'none'}",
         f"split       {', '.join(f'{part.split} {part.share:.0%}' for part in schema.splits)}",
     ]
-    for column in schema.columns:
-        shown = (
-            _fitting(column.levels, ", ")
-            if column.levels
-            else _fitting([f"{q.share:.0%}: {_shown(column, q.value)}" for q in column.quantiles], "  ")
-        )
-        lines.append(f"  {column.name:<18} {column.kind.value:<12} {shown}")
+    lines += [f"  {c.name:<18} {c.kind.value:<12} {column_values(c)}" for c in schema.columns]
     return lines
+
+
+def column_values(column: PublicColumn) -> str:
+    """What is published of a column's values, on one line: its levels, or its quantiles."""
+    if column.levels:
+        return _fitting(column.levels, ", ")
+    return _fitting([f"{q.share:.0%}: {_shown(column, q.value)}" for q in column.quantiles], "  ")
 
 
 def _shown(column: PublicColumn, value: float) -> str:

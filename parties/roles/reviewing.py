@@ -3,19 +3,21 @@
 import re
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
 from parties.control.asking import ask, task_end
 from parties.home.documents import Documents
-from parties.home.people import find_person
+from parties.home.people import Person, find_person
 from parties.home.state import State
 from parties.roles.facts import Content, Note, Section, facts_text, section
 from parties.roles.review import listing_text, review_sections
 from protocols.approval import Decision, Role, decide, decision_text
-from protocols.errors import ApprovalError, DatasiteError, RequestError
-from protocols.keys import load_key
+from protocols.errors import ApprovalError, ConfigError, DatasiteError, RequestError
+from protocols.keys import load_key, public_hex
 from protocols.request import ComputationRequest
 
 WAIT_SECONDS = 10.0
@@ -115,6 +117,35 @@ def page(state: State, start: str, *, person: str = "owner", origin: str = SOCKE
     )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Signer:
+    """One of our people with the unlocked key: who holds it can decide in that name."""
+
+    person: Person
+    key: Ed25519PrivateKey = field(repr=False)
+
+
+def unlock(state: State, name: str, passphrase: bytes | None) -> Signer:
+    """The person, proved by opening the person's key. ConfigError for a stranger, KeyFileError if it stays shut."""
+    person = find_person(state.folder, name)
+    key = load_key(key_path(state, name), passphrase)
+    if public_hex(key) != person.key:
+        raise ConfigError(
+            f"the key file of {person.name} holds another key than people.json",
+            remedy="restore it from a backup",
+        )
+    return Signer(person=person, key=key)
+
+
+def check_decides(person: Person) -> None:
+    """ApprovalError for somebody whose role only reads."""
+    if person.role not in set(Role):
+        raise ApprovalError(
+            f"{person.name} is an {person.role}, who reads and doesn't decide",
+            remedy="an owner or a reviewer decides",
+        )
+
+
 def record(
     state: State,
     start: str,
@@ -130,28 +161,32 @@ def record(
     `wait` is for how many seconds to wait for the steward on both sides of it: for a request that was just submitted,
     and for the decision to reach syft. DatasiteError when the decision stands and syft's request could not follow.
     """
-    who = find_person(state.folder, person)
-    if who.role not in set(Role):
-        raise ApprovalError(
-            f"{who.name} is an {who.role}, who reads and doesn't decide",
-            remedy="an owner or a reviewer decides",
-        )
-    key = load_key(key_path(state, person), passphrase)
-    digest = find_digest(state, start, wait=wait)
+    check_decides(find_person(state.folder, person))
+    signer = unlock(state, person, passphrase)
+    return decide_as(
+        state, signer, find_digest(state, start, wait=wait), decision=decision, reason=reason, wait=wait
+    )
+
+
+def decide_as(
+    state: State, signer: Signer, digest: str, *, decision: Decision, reason: str, wait: float
+) -> str:
+    """What `record` does, with a key that is unlocked already and the whole digest."""
+    check_decides(signer.person)
     signed = decide(
         digest=digest,
         party=state.name,
-        person=who.name,
-        role=Role(who.role),
-        organisation=who.organisation,
+        person=signer.person.name,
+        role=Role(signer.person.role),
+        organisation=signer.person.organisation,
         decision=decision,
         reason=reason,
-        key=key,
+        key=signer.key,
         now=datetime.now(UTC),
     )
     answer = ask(state.folder, "decide", decision=decision_text(signed))
-    already = answer["already"]
-    done = f"{who.name} has approved already at {already}" if already else f"{decision.value} by {who.name}"
+    already, who = answer["already"], signer.person.name
+    done = f"{who} has approved already at {already}" if already else f"{decision.value} by {who}"
     said = f"{state.name}: {done}; request {digest[:12]} is {answer['state']}"
     missing = _texts(answer, "missing")
     if missing and decision is Decision.APPROVE:
