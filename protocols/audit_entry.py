@@ -53,6 +53,7 @@ class AuditEvent(StrEnum):
     STARTED = "started"
     START_REFUSED = "start_refused"
     HANDSHAKE = "handshake"
+    HANDSHAKE_REFUSED = "handshake_refused"
     HEAD_RECEIVED = "head_received"
     PEER_FAULT = "peer_fault"
     PSI_STARTED = "psi_started"

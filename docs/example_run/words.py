@@ -36,6 +36,7 @@ EVENTS: Mapping[str, str] = {
     "The reason stands here; the analyst gets only a code.",
     "started": "Approvals, expiry, code, block and number of runs were checked, and a run was reserved.",
     "handshake": "The other worker showed the pinned certificate, the same digest and all approvals.",
+    "handshake_refused": "Somebody came to the worker's port who isn't the other party with this run, and was refused.",
     "head_received": "The other party's signed log head, kept whole: "
     "with it, a cut or rewritten log of that party is noticed.",
     "messages_reserved": "Written before the first message. After a crash all of these count as used, "

@@ -167,7 +167,13 @@ class Runner:
 
     def commit(self, digest: str, run: int) -> None:
         """The worker is about to send its first message: from now on the run counts, whatever happens."""
-        self._ledger.commit(digest, run, self._now())
+        try:
+            self._ledger.commit(digest, run, self._now())
+        except StateError as error:  # a worker that no start has reserved a run for
+            organisation = self._state.organisation
+            actor = Actor(who="worker", role="program", organisation=organisation, origin=f"run {run}")
+            self._journal.refused(AuditEvent.START_REFUSED, actor, f"request {digest}", error)
+            raise
 
     def cancel(self, digest: str, actor: Actor) -> None:
         """Ends the running run of the request and waits for its end; StateError when none has started."""

@@ -10,7 +10,7 @@ from typing import Final
 
 from parties.links.handshake import HELLO_LIMIT, Peer, check_hello, for_same_run
 from parties.links.link import Check
-from parties.links.rendezvous import Meeting, Met, bind, dial, listen
+from parties.links.rendezvous import Meeting, Met, TurnedAway, bind, dial, listen, tell_nobody
 from parties.links.tls_identity import Pin
 from parties.links.tls_link import Terms, TlsLink
 from parties.running.drive import largest_message
@@ -53,9 +53,17 @@ class Connected:
 class Connecting:
     """Meets all peers in the background, so that the worker can read its block and import libraries meanwhile."""
 
-    def __init__(self, spec: RunSpec, request: ComputationRequest, hello: bytes, check: Check) -> None:
+    def __init__(
+        self,
+        spec: RunSpec,
+        request: ComputationRequest,
+        hello: bytes,
+        check: Check,
+        turned_away: TurnedAway = tell_nobody,
+    ) -> None:
         """Binds the ports at once (PortInUse), the rest goes on in threads; `check` ends the waits of all links."""
         self._request = request
+        self._turned_away = turned_away
         self._role = spec.role
         self._end: float | None = None
         self._check = check
@@ -118,6 +126,7 @@ class Connecting:
                 check=self._checked,
             ),
             seconds=spec.connect_s,
+            turned_away=self._turned_away,
         )
         if not here:
             return lambda: dial(meeting)

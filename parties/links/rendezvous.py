@@ -21,13 +21,29 @@ from typing import Final
 from parties.home.cards import parse_address
 from parties.links.tls_identity import Pin, secure, tls_context
 from parties.links.tls_link import Terms, TlsLink
-from protocols.errors import FedaccordError, LinkError, PeerRefused, PeerTimeout, PortInUse
+from protocols.errors import (
+    FedaccordError,
+    LinkError,
+    PeerRefused,
+    PeerTimeout,
+    PortInUse,
+    ProtocolError,
+    WireError,
+)
 
 OTHER_RUN: Final = "other_run"
 _log = logging.getLogger(__name__)
 _STEP_S: Final = 5.0
 """Longest that one connection may take for TLS, and again for its hello."""
 _HEARD_AT_ONCE: Final = 32
+_REFUSALS: Final = (PeerRefused, PeerTimeout, ProtocolError, WireError, TimeoutError, ssl.SSLError)
+"""What says that somebody came who isn't the peer with this run; a connection that breaks says nothing."""
+TurnedAway = Callable[[str, str], None]
+"""Told the host that a refused connection came from, and why it was refused; called from several threads."""
+
+
+def tell_nobody(host: str, why: str) -> None:
+    """Keeps no record."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +56,7 @@ class Meeting:
     is_ours: Callable[[bytes], bool]
     terms: Terms
     seconds: float = 25.0
+    turned_away: TurnedAway = tell_nobody
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,6 +151,8 @@ class _Reception:
             _log.warning(
                 "refused a connection from %s while waiting for %s: %s", origin, pin.peer, _describe(problem)
             )
+            if isinstance(problem, _REFUSALS):
+                self._meeting.turned_away(origin.rsplit(":", 1)[0], _describe(problem))
         finally:
             with self._lock:
                 if caller in self._heard:
@@ -145,12 +164,21 @@ class _Reception:
             if not self._meeting.is_ours(hello):
                 raise PeerRefused(f"{link.peer} came with another run")
             link.send(self._meeting.hello)
-            link.receive(_STEP_S)
+            self._await_settlement(link)
             with self._lock:
                 if self._met is not None or self._over:
                     raise PeerRefused(f"{link.peer} came twice")
                 self._met = Met(link=link, hello=hello)
                 self._heard.remove(caller)
+
+    def _await_settlement(self, link: TlsLink) -> None:
+        """The dialer's word that this connection is the one; PeerRefused when another one was settled meanwhile."""
+        try:
+            link.receive(_STEP_S)
+        except LinkError as problem:
+            if self._over:
+                raise PeerRefused(f"{link.peer} came twice") from problem
+            raise
 
     def _nobody(self) -> PeerTimeout:
         port = self._listener.getsockname()[1]

@@ -1,5 +1,6 @@
 """The worker's pen for its party's audit log."""
 
+import logging
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
@@ -8,10 +9,13 @@ from parties.running.drive import Traffic
 from parties.running.ending import End
 from parties.running.runspec import RESULT_DETAIL, RunSpec, State
 from protocols.audit import AuditEvent, AuditLog, Result, SignedHead, head_detail
-from protocols.errors import FedaccordError
+from protocols.errors import AuditError, FedaccordError
 from protocols.records import Scalar
 from protocols.request import ComputationRequest, party, set_in_words
 
+_log = logging.getLogger(__name__)
+TURNED_AWAY_KEPT = 20
+"""Entries that one run spends on strangers at its port: they must not be able to fill the log."""
 _ENDS = {
     State.DONE: AuditEvent.RUN_FINISHED,
     State.FAILED: AuditEvent.RUN_FAILED,
@@ -30,6 +34,7 @@ class WorkerPen:
         self._log = AuditLog(Path(spec.audit), self._party)
         self._spec = spec
         self._now = now
+        self._turned_away: set[tuple[str, str]] = set()
 
     def write(self, event: AuditEvent, result: Result = Result.OK, **detail: Scalar) -> None:
         """One entry on this run's request."""
@@ -48,6 +53,17 @@ class WorkerPen:
     def reserve(self, first: int, last: int) -> None:
         """See `parties.running.drive.Reserve`."""
         self.write(AuditEvent.MESSAGES_RESERVED, first=first, last=last)
+
+    def turned_away(self, host: str, why: str) -> None:
+        """Somebody was refused at our port: one entry for each host and reason, up to TURNED_AWAY_KEPT of them."""
+        if (host, why) in self._turned_away or len(self._turned_away) >= TURNED_AWAY_KEPT:
+            return
+        self._turned_away.add((host, why))
+        try:
+            reason = " ".join(why.split())[:200].rstrip()
+            self.write(AuditEvent.HANDSHAKE_REFUSED, Result.REFUSED, came_from=host, reason=reason)
+        except AuditError:
+            _log.exception("a refused connection could not be recorded")
 
     def head(self, signed: SignedHead, when: str) -> None:
         """A peer's signed head: at the `opening`, at a `checkpoint` or at the `closing` of the run."""

@@ -111,7 +111,9 @@ class Worker:
         star = computation.star
         kept = KEPT if star is None else star.kept(self._request.parameters)
         self._checkpoints = Checkpoints(self._folder / CHECKPOINTS, seed, kept=kept)
-        connecting = Connecting(self._spec, self._request, self._hello(), self._stop.check)
+        connecting = Connecting(
+            self._spec, self._request, self._hello(), self._stop.check, self._pen.turned_away
+        )
         try:
             self._progress.phase("connect")
             inputs = Inputs(
