@@ -35,7 +35,7 @@ types: $(STAMP)
 fast: $(STAMP)
 	$(BIN)/python -m pytest -q -n 2 --dist loadgroup -m "not slow and not syft" tests
 
-check: lint types fast  ## format, lint, types, fast tests (under two minutes)
+check: lint types fast  ## format, lint, types, fast tests
 
 test: $(STAMP)   ## every test, real servers and the notebooks included
 	$(BIN)/python -m pytest -n 2 --dist loadgroup --nbmake tests notebooks

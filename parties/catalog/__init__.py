@@ -13,7 +13,7 @@ from pathlib import Path
 from parties.catalog import alignment, fedcvt, fedcvt_uses, horizontal_train
 from parties.computation import Computation
 from protocols.errors import CodeDigestError, RequestError
-from protocols.request import ComputationRequest
+from protocols.request import ComputationRequest, digest
 
 ROOT = Path(__file__).resolve().parents[2]
 # All that a worker can import of ours, and so what decides what leaves: an edit of it voids approvals; one of the CLI
@@ -84,6 +84,21 @@ def model_wanted(request: ComputationRequest) -> str:
     if computation is None or computation.model_used is None:
         return ""
     return str(dict(request.parameters).get(MODEL, ""))
+
+
+def check_trained(computation: str, trained: ComputationRequest) -> None:
+    """RequestError unless runs of the request `trained` leave a model of the kind that the computation uses."""
+    found = CATALOG.get(computation)
+    if (
+        found is not None
+        and found.model_used is not None
+        and trained.computation != found.model_used.trained_by
+    ):
+        raise RequestError(
+            f"request {digest(trained)[:12]} is for {trained.computation}, "
+            f"{computation} needs a model of {found.model_used.trained_by}",
+            remedy="name the digest of a training: `fedaccord model list` shows a party's models",
+        )
 
 
 def one_thread() -> None:

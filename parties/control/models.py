@@ -18,6 +18,8 @@ from parties.running.runspec import ARTIFACTS_FILE
 from protocols.errors import FedaccordError, ModelError
 from protocols.request import ComputationRequest
 
+ModelFits = Callable[[str, ComputationRequest], None]
+"""Raises RequestError unless the request trains a model that the computation of this name uses."""
 ModelWanted = Callable[[ComputationRequest], str]
 """The digest of the training request whose model a request uses; "" when it uses none."""
 
@@ -34,22 +36,32 @@ class StoredModel:
 class Models:
     """Looks models up in the ledger and the run folders; nothing is opened here."""
 
-    def __init__(self, state: State, ledger: Ledger, wanted: ModelWanted) -> None:
+    def __init__(self, state: State, ledger: Ledger, wanted: ModelWanted, fits: ModelFits) -> None:
         self._state = state
         self._ledger = ledger
         self._wanted = wanted
+        self._fits = fits
         self._documents = Documents(state.folder)
+
+    def check(self, request: ComputationRequest) -> None:
+        """RequestError when the request names another one as its model that trains none; one that isn't here may yet
+        come, and is looked for again at the start."""
+        digest = self._wanted(request)
+        if self._documents.knows(digest):
+            self._fits(request.computation, self._documents.request(digest).request)
 
     def of(self, request: ComputationRequest) -> StoredModel | None:
         """The model that the request uses, None when it uses none.
 
-        Raises ModelError when it isn't here, was withdrawn, or was trained between other parties.
+        Raises ModelError when it isn't here, was withdrawn, or was trained between other parties; RequestError when the
+        request that is named trains none.
         """
         digest = self._wanted(request)
         if not digest:
             return None
         found = self.find(digest)
         trained = self._documents.request(digest).request
+        self._fits(request.computation, trained)
         if _roster(trained) != _roster(request):
             raise ModelError(
                 f"model {digest[:12]} was trained between other parties or in other roles than the request names",

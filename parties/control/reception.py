@@ -68,6 +68,7 @@ class Reception:
         key: Ed25519PrivateKey,
         current_block: CurrentBlock,
         accounts: Accounts,
+        check_model: Callable[[ComputationRequest], None] = lambda request: None,
         stop: Stop,
         now: Callable[[], datetime],
     ) -> None:
@@ -79,6 +80,7 @@ class Reception:
         self._key = key
         self._current_block = current_block
         self._accounts = accounts
+        self._check_model = check_model
         self._stop = stop
         self._now = now
         self._policy = policy
@@ -110,6 +112,7 @@ class Reception:
             check_expiry(signed.request, self._now())
             self._check_use(signed.request, own.role)
             check_blocks(signed.request, own.role, self._current_block)
+            self._check_model(signed.request)
             known = self._ledger.is_bound(digest, caller)
         except FedaccordError as error:
             self._journal.refused(AuditEvent.SUBMITTED, steward, target, error)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from parties.control.alignments import Alignments, Planned, planned_alignments, use
 from parties.control.endings import PEER_REVOKED, WITHDRAWN_FILE, delete_passing, mark_withdrawn, run_end
-from parties.control.models import Models, ModelWanted, StoredModel
+from parties.control.models import Models, StoredModel
 from parties.control.run_specs import RunSpecs
 from parties.control.runs import ENDED, Ledger, Reservation, RunState
 from parties.control.validate import CurrentBlock, Grounds, check_start
@@ -61,7 +61,7 @@ class Runner:
         current_block: CurrentBlock,
         code_digest: Callable[[], str],
         now: Callable[[], datetime],
-        model_wanted: ModelWanted = lambda request: "",
+        models: Models,
         command: Sequence[str] = WORKER_COMMAND,
         injected_seed: int | None = None,
         bind: str = "",
@@ -77,7 +77,7 @@ class Runner:
         self._policy = policy
         self._documents = Documents(state.folder)
         self._alignments = Alignments(state.ledger_path)
-        self._models = Models(state, ledger, model_wanted)
+        self._models = models
         self._specs = RunSpecs(state, bind=bind, injected_seed=injected_seed)
         self._workers = Workers(self._finished, command)
         self.stopping = threading.Event()

@@ -32,6 +32,7 @@ def run_datasite(
         current_block=current_block,
         code_digest=catalog.code_digest,
         model_wanted=catalog.model_wanted,
+        model_fits=catalog.check_trained,
         blocks=lambda: tuple(schema.block for schema in store.list()),
         launcher=launch,
         injected_seed=injected_seed,
@@ -52,7 +53,11 @@ def _end_with_stdin() -> None:
 
 
 def _announce(state: State) -> None:
-    print(f"{state.name}: supervisor {os.getpid()} answers in {state.folder}", flush=True)
+    print(
+        f"{state.name}: supervisor {os.getpid()} answers in {state.folder}; the syft server is starting, which takes"
+        " 5 to 30 seconds",
+        flush=True,
+    )
     end = time.monotonic() + START_SECONDS
     while not ready_path(state).exists() and time.monotonic() < end:
         time.sleep(POLL)

@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 from types import FrameType
 
 from parties.control.actions import Actions
-from parties.control.models import ModelWanted
+from parties.control.models import ModelFits, Models, ModelWanted
 from parties.control.reception import Reception
 from parties.control.runner import Runner
 from parties.control.runs import Ledger
@@ -50,6 +50,7 @@ class Options:
     current_block: CurrentBlock
     code_digest: Callable[[], str]
     model_wanted: ModelWanted = lambda request: ""
+    model_fits: ModelFits = lambda computation, trained: None
     blocks: Callable[[], Sequence[str]] = tuple
     launcher: Launcher | None = None
     worker_command: Sequence[str] = WORKER_COMMAND
@@ -73,6 +74,7 @@ class Supervisor:
         self._policy = WatchedPolicy(state, self._journal)
         self._key = state.signing_key()
         ledger = Ledger(state.ledger_path)
+        self._models = Models(state, ledger, options.model_wanted, options.model_fits)
         self._runner = self._make_runner(ledger)
         actions = self._make_actions(ledger)
         self._reception = actions.reception
@@ -90,7 +92,7 @@ class Supervisor:
             current_block=options.current_block,
             code_digest=options.code_digest,
             now=options.now,
-            model_wanted=options.model_wanted,
+            models=self._models,
             command=options.worker_command,
             injected_seed=options.injected_seed,
             bind=options.bind,
@@ -107,6 +109,7 @@ class Supervisor:
             key=self._key,
             current_block=self._options.current_block,
             accounts=accounts,
+            check_model=self._models.check,
             stop=self._runner.stop,
             now=self._options.now,
         )

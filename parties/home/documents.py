@@ -44,6 +44,10 @@ class Documents:
         write_private(self._requests / f"{digest}.json", to_text(signed))
         return digest
 
+    def knows(self, digest: str) -> bool:
+        """Whether the request of that digest is here; False for what is no digest."""
+        return bool(DIGEST.match(digest)) and (self._requests / f"{digest}.json").exists()
+
     def signed_text(self, digest: str) -> str:
         """The signed request's text; RequestError when there is none."""
         path = self._requests / f"{check_digest(digest)}.json"

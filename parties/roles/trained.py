@@ -33,11 +33,7 @@ def following(plan: Plan, used: ModelUsed, trained: ComputationRequest, offers: 
 
     What the plan says itself stays. Raises RequestError when the other request trains no model of this kind.
     """
-    if trained.computation != used.trained_by:
-        raise RequestError(
-            f"request {request_digest(trained)[:12]} is for {trained.computation}, "
-            f"{plan.computation} needs a model of {used.trained_by}"
-        )
+    catalog.check_trained(plan.computation, trained)
     settings = used.inherited(trained.parameters, _classes(trained, offers))
     model = {catalog.MODEL: request_digest(trained)}
     return replace(

@@ -14,7 +14,7 @@ from parties.blocks.keys.folding import (
     only_letters_and_digits,
     with_text,
 )
-from parties.blocks.keys.rule import only_where
+from parties.blocks.keys.rule import WithoutArgument, only_where
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ class DigitsRule:
 
 
 @dataclass(frozen=True, slots=True)
-class CodeRule:
+class CodeRule(WithoutArgument):
     """Keys are codes of letters and digits, such as postcodes or account numbers with separators.
 
     Case and every other character are left out: "sw1a 1aa" and "SW1A-1AA" are one key. Zeros count.
@@ -92,18 +92,6 @@ class CodeRule:
     version: ClassVar[int] = 1
     local: ClassVar[bool] = False
     takes_dates: ClassVar[bool] = False
-
-    @classmethod
-    def parse(cls, argument: str) -> Self:
-        """The one code rule."""
-        if argument:
-            raise ValueError("no argument")
-        return cls()
-
-    @property
-    def argument(self) -> str:
-        """None."""
-        return ""
 
     def normalise(self, cells: pa.ChunkedArray) -> pa.ChunkedArray:
         """Upper-case letters and digits in Unicode NFKC; null for a cell without any."""

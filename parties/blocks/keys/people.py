@@ -14,14 +14,14 @@ from parties.blocks.keys.folding import (
     only_letters_and_digits,
     with_text,
 )
-from parties.blocks.keys.rule import only_where
+from parties.blocks.keys.rule import WithoutArgument, only_where
 
 _WORD = r'[^\s\pZ\pC@"(),:;<>\[\]\\]'
 _EMAIL = rf"^{_WORD}+@[^\s\pZ\pC@.]+(\.[^\s\pZ\pC@.]+)+$"
 
 
 @dataclass(frozen=True, slots=True)
-class NameRule:
+class NameRule(WithoutArgument):
     """Names of people and places; case, accents, blanks and punctuation don't count.
 
     "Müller-Lüdenscheidt", "MULLER LUDENSCHEIDT" are one key, and so are "O'Brien" and "obrien". "Mueller" is another
@@ -32,18 +32,6 @@ class NameRule:
     version: ClassVar[int] = 1
     local: ClassVar[bool] = False
     takes_dates: ClassVar[bool] = False
-
-    @classmethod
-    def parse(cls, argument: str) -> Self:
-        """The one name rule."""
-        if argument:
-            raise ValueError("no argument")
-        return cls()
-
-    @property
-    def argument(self) -> str:
-        """None."""
-        return ""
 
     def normalise(self, cells: pa.ChunkedArray) -> pa.ChunkedArray:
         """Lower-case letters and digits without accents; null for a cell without any."""

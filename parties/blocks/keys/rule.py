@@ -40,6 +40,24 @@ class KeyRule(Protocol):
         ...
 
 
+class WithoutArgument:
+    """The part of a rule that nothing can be said of after a colon."""
+
+    __slots__ = ()
+
+    @classmethod
+    def parse(cls, argument: str) -> Self:
+        """The one rule of this kind."""
+        if argument:
+            raise ValueError("no argument")
+        return cls()
+
+    @property
+    def argument(self) -> str:
+        """None."""
+        return ""
+
+
 def identifier(rule: KeyRule) -> str:
     """`kind@version` or `kind:argument@version`."""
     return f"{rule.kind}:{rule.argument}@{rule.version}" if rule.argument else f"{rule.kind}@{rule.version}"

@@ -285,6 +285,7 @@ def _open(town: Town, state: State, behaviour: str, stack: ExitStack) -> None:
             current_block=current,
             code_digest=catalog.code_digest,
             model_wanted=catalog.model_wanted,
+            model_fits=catalog.check_trained,
             blocks=lambda: tuple(schema.block for schema in store.list()),
             worker_command=(sys.executable, str(DUMMY), behaviour),
         ),

@@ -13,8 +13,9 @@ from parties.control.supervisor import Supervisor, only_one
 from parties.running.runspec import ARTIFACTS_FILE, load_spec
 from protocols.approval import Decision
 from protocols.audit import AuditEvent, AuditLog
+from protocols.errors import RequestError
 from protocols.request import ComputationRequest, digest
-from tests.parties.control.offices import EMAIL, Offices, copied, make_offices, until
+from tests.parties.control.offices import CALLER, EMAIL, Offices, copied, make_offices, until
 
 
 @pytest.fixture(scope="module")
@@ -104,6 +105,34 @@ def test_a_model_is_found_again_after_a_restart(offices: Offices) -> None:
 def test_an_unknown_model_is_refused(offices: Offices, model: str) -> None:
     with running(offices):
         assert "is not known here" in refused(offices, use(offices, model))
+
+
+def test_a_use_that_names_no_training_is_refused_when_it_is_submitted_and_at_its_start(
+    offices: Offices,
+) -> None:
+    def fits(computation: str, trained: ComputationRequest) -> None:
+        if trained.purpose != "a training":
+            raise RequestError(f"{digest(trained)[:12]} trains no model")
+
+    supervisor = offices.supervisor("quick", model_wanted=wanted, model_fits=fits)
+    with only_one(offices.bank):
+        supervisor.start()
+        try:
+            offices.ask("add_user", name="ana", email=EMAIL)
+            early = offices.request(nonce="2" * 32, purpose="no training")
+            before = use(offices, digest(early))  # what it names isn't here yet
+            other = train(offices, nonce="2" * 32, purpose="no training")
+            late = offices.request(nonce="3" * 32, parameters=(("trained", digest(other)),))
+            answer = offices.ask("ingest", signed=offices.signed(late), caller=CALLER, email=EMAIL)
+            assert answer["error"] == "request"
+            last = list(AuditLog(offices.bank.audit_path, "bank").entries())[-1]
+            assert (last.event, last.result) == (AuditEvent.SUBMITTED, "refused")
+            assert "trains no model" in str(dict(last.detail)["reason"])
+            assert digest(early) == digest(other)
+            assert offices.start(before)["error"] == "request"
+            use(offices, digest(train(offices, nonce="4" * 32, purpose="a training")))
+        finally:
+            supervisor.stop()
 
 
 def test_a_training_that_has_not_finished_is_refused(offices: Offices) -> None:
