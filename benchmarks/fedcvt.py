@@ -11,7 +11,8 @@ draws initial weights; the test people are always the same, and are read here an
 
 The ablations `fedcvt_no_pseudo` and `fedcvt_no_fill` train the configuration that the full run of the same seed chose.
 
-The file is written after every part, and a benchmark that was killed goes on where it stood. A table and a plot of it:
+The file is written after every part, and a benchmark that was killed goes on where it stood. `--forget PART ...` first
+drops what older code left of these parts (not when it goes on). A table and a plot of it:
 `python -m docs.fedcvt_benchmark`.
 """
 
@@ -164,6 +165,8 @@ def finish(waiting: Sequence[Unit], jobs: int) -> Iterator[tuple[Unit, Scores, s
 def run(given: argparse.Namespace, tell: Callable[[str], None], clock: Callable[[], float]) -> None:
     """All parts, in two rounds: the ablations follow from what the runs chose."""
     file = ResultsFile(given.json)
+    if given.forget:
+        file.forget(given.forget)
     for path in given.adopt:
         file.adopt(ResultsFile(path))
     for data in given.data:
@@ -201,6 +204,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         default=[],
         metavar="FILE",
         help="take finished parts from other such files",
+    )
+    parser.add_argument(
+        "--forget", choices=PARTS, nargs="+", default=[], help="drop these finished parts first, e.g. fedcvt"
     )
     parser.add_argument("--jobs", type=int, default=1, help="processes; each uses one thread")
     parser.add_argument("--parts", choices=PARTS, nargs="+", default=list(PARTS))

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 
+T = TypeVar("T")
 Scores: TypeAlias = dict[str, float]
 Seeds: TypeAlias = dict[str, dict[str, Scores]]
 """Scores by seed, part and name."""
@@ -71,6 +72,15 @@ class ResultsFile:
             notes = self.notes.setdefault(data, {}).setdefault(str(n), {})
             notes.setdefault(str(seed), {})[part] = note
 
+    def forget(self, parts: Collection[str]) -> None:
+        """Drops finished parts of all cells and seeds, which are run anew: after a change that makes them untrue."""
+        for part in parts:
+            for scores in _by_part(self.scores):
+                scores.pop(part, None)
+            for notes in _by_part(self.notes):
+                notes.pop(part, None)
+        self.write()
+
     def adopt(self, other: ResultsFile) -> None:
         """Takes the finished parts of another file, run elsewhere, that this one lacks."""
         self.metrics = {**other.metrics, **self.metrics}
@@ -107,6 +117,11 @@ class ResultsFile:
 
     def _seeds(self, data: str, n: int) -> Seeds:
         return self.scores.get(data, {}).get(str(n), {})
+
+
+def _by_part(records: Mapping[str, Mapping[str, Mapping[str, dict[str, T]]]]) -> list[dict[str, T]]:
+    """What stands under each data set, number of aligned people and seed: something by part."""
+    return [found for cells in records.values() for seeds in cells.values() for found in seeds.values()]
 
 
 def summary(scores: Mapping[str, Mapping[str, Seeds]], metrics: Mapping[str, str]) -> dict[str, object]:

@@ -1,6 +1,7 @@
 """The benchmark of FedCVT on one small cell with few steps."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ pytest.importorskip("sklearn")
 pytest.importorskip("matplotlib")
 
 from benchmarks.fedcvt import ALIGNED, PARTS, Unit, config_for, main
-from benchmarks.rivals import Columns, oracles, rivals
+from benchmarks.rivals import Columns, _first_stage, _regression, oracles, rivals
 from benchmarks.two_views import NAMES, deal, load, training_and_test
 from docs import fedcvt_benchmark
 from vertical.config import FedCVTConfig
@@ -93,6 +94,23 @@ def test_a_rival_is_fitted_on_its_own_people_only():
     assert found.keys() == {"active_alone", "aligned_only", "passive_alone", "stack"}
     assert min(found.values()) > 0.9
     assert oracles(views, training, test)["oracle_linear"] > 0.98
+
+
+@pytest.mark.slow
+def test_scores_of_the_stacks_first_stage_know_no_label_of_their_own():
+    """As many columns of noise as people: fits reproduce drawn labels, fits without a person don't."""
+    views = load("breast")
+    draw = np.random.default_rng(0)
+    rows = np.arange(60)
+    drawn = replace(views, labels=draw.integers(0, 2, len(views.labels)))
+    columns = Columns(views=drawn, active=draw.normal(size=(len(drawn.labels), 60)), passive=np.zeros((0, 0)))
+    fitted = _regression(columns, columns.active, rows)
+    fitted.best_estimator_.set_params(C=100.0).fit(columns.active[rows], drawn.labels[rows])
+    score = _first_stage(columns, fitted, rows)[:, 0]
+    right = (score > 0) == (drawn.labels == 1)
+    assert right[rows].mean() < 0.7
+    plain = fitted.best_estimator_.decision_function(columns.active)
+    assert ((plain > 0) == (drawn.labels == 1))[rows].mean() == 1.0
 
 
 @pytest.mark.slow

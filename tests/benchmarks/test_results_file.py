@@ -99,3 +99,17 @@ def test_parts_that_ran_elsewhere_are_taken_over_and_replace_none(tmp_path):
     assert again.scores["breast"]["30"]["0"]["fedcvt"]["both"] == 0.9
     assert again.scores["breast"]["30"]["1"]["fedcvt"]["both"] == 0.90
     assert again.note("breast", 30, 1, "fedcvt") == "linear"
+
+
+def test_forgotten_parts_are_run_anew_and_others_stay(tmp_path):
+    file = ResultsFile(tmp_path / "results.json")
+    file.metrics["breast"] = "auc"
+    for part, found in SCORES["digits"]["50"]["0"].items():
+        file.put("breast", 30, 0, part, found, "wide" if part == "fedcvt" else "")
+    file.forget(["fedcvt", "fedcvt_no_fill"])
+    again = ResultsFile(tmp_path / "results.json")
+    assert [part for part in ("rivals", "oracles", "fedcvt") if again.has("breast", 30, 0, part)] == [
+        "rivals",
+        "oracles",
+    ]
+    assert again.note("breast", 30, 0, "fedcvt") == ""
