@@ -12,8 +12,10 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from parties.control.asking import ask, task_end
 from parties.home.documents import Documents
 from parties.home.people import Person, find_person
+from parties.home.policy import read_policy
 from parties.home.state import State
 from parties.roles.facts import Content, Note, Section, facts_text, section
+from parties.roles.policy_facts import policy_sections
 from parties.roles.review import listing_text, review_sections
 from protocols.approval import Decision, Role, decide, decision_text
 from protocols.errors import ApprovalError, ConfigError, DatasiteError, RequestError
@@ -110,6 +112,7 @@ def page(state: State, start: str, *, person: str = "owner", origin: str = SOCKE
         document=document,
         sections=(
             *review_sections(request, _last_approved(state, request, digest)),
+            *policy_sections(read_policy(state.folder), request, state.name, datetime.now(UTC)),
             *([section("Alignments so far", [Note(text=line) for line in alignments])] if alignments else ()),
             section("State", [Note(text=f"{document['state']} {document['reason']}".strip())]),
             section("Decisions", _decisions(document)),
