@@ -9,6 +9,7 @@ syft reads its environment meanwhile.
 import contextlib
 import inspect
 import io
+import sys
 import warnings
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeAlias, TypeVar
@@ -35,9 +36,12 @@ if TYPE_CHECKING:
     from syft.client.datasite_client import DatasiteClient
     from syft.server.server import Server
     from syft.service.code.user_code import SubmitUserCode, UserCode
+    from syft.service.context import UnauthedServiceContext
     from syft.service.dataset.dataset import CreateDataset
     from syft.service.policy.policy import InputPolicy, OutputPolicy, PolicyRule
     from syft.service.request.request import Request
+    from syft.service.response import SyftSuccess
+    from syft.service.user.user_service import UserService
     from syft.types.uid import UID
 
 __all__ = [
@@ -70,11 +74,15 @@ R = TypeVar("R")
 S = TypeVar("S")
 
 
-def application() -> "FastAPI":
+Told = Callable[[str, bool], None]
+"""Takes the e-mail of an attempt to log in, and whether it succeeded; what it raises refuses the login."""
+
+
+def application(told: Told) -> "FastAPI":
     """The syft server as an ASGI application; its environment must be set, and syft not imported yet.
 
-    It takes no guests and no sign-ups from its first connection on, and the module's own copies of private key and
-    root password are gone.
+    It tells of every login before it answers. It takes no guests and no sign-ups from its first connection on, and the
+    module's own copies of private key and root password are gone.
     """
     from syft.server.uvicorn import app_factory
 
@@ -84,7 +92,39 @@ def application() -> "FastAPI":
     module.signing_key_env = module.default_root_password = None
     (server,) = module.ServerRegistry.get_all_servers()
     _close_to_strangers(server)
+    _tell_of_logins(told)
     return app
+
+
+def _tell_of_logins(told: Told) -> None:
+    """In the service and not at the route: syft answers HTTP 200 to a wrong password too."""
+    from syft.service.user.user_service import UserService
+    from syft.types.errors import SyftException
+
+    exchange = UserService.exchange_credentials
+
+    def watched(self: "UserService", context: "UnauthedServiceContext") -> "SyftSuccess":
+        email = str(context.login_credentials.email) if context.login_credentials else ""
+        try:
+            result = exchange(self, context)
+        except SyftException:
+            _told_of(told, email, False)
+            raise
+        if not _told_of(told, email, True):
+            raise SyftException(public_message="the login could not be logged, so it is refused")
+        return result
+
+    UserService.exchange_credentials = watched
+
+
+def _told_of(told: Told, email: str, success: bool) -> bool:
+    """Whether the attempt is in the log; why it isn't stands in the server's own log."""
+    try:
+        told(email, success)
+    except FedaccordError as error:
+        print(f"datasite: a login could not be logged: {error}", file=sys.stderr)
+        return False
+    return True
 
 
 def _close_to_strangers(server: "Server") -> None:

@@ -39,7 +39,12 @@ class AuditEvent(StrEnum):
 
     CONFIG_CHANGED = "config_changed"
     PEER_ADDED = "peer_added"
+    PEER_REMOVED = "peer_removed"
+    PERSON_REMOVED = "person_removed"
+    LOGIN = "login"
     USER_ADDED = "user_added"
+    USER_CHANGED = "user_changed"
+    USER_REMOVED = "user_removed"
     BLOCK_REGISTERED = "block_registered"
     BLOCK_REPLACED = "block_replaced"
     PEOPLE_ERASED = "people_erased"

@@ -141,6 +141,16 @@ def peer_list(state: StateOption, as_json: JsonOption = False) -> None:
     show({"cards": rows}, as_json, text)
 
 
+@peer.command("remove", epilog=example("fedaccord peer remove retailer --state bank"))
+def peer_remove(
+    name: Annotated[str, typer.Argument(help="Name of the party or analyst.")], state: StateOption
+) -> None:
+    """Take a party or an analyst out: no request that names it can be submitted or started any more."""
+    from parties.roles.removing import drop_peer
+
+    typer.echo(drop_peer(anybody(state), name))
+
+
 @person.command("add", epilog=example("fedaccord person add rev1 --role reviewer --state bank"))
 def person_add(
     name: Annotated[str, typer.Argument(help="Short name of the person.")],
@@ -184,6 +194,47 @@ def person_list(state: StateOption, as_json: JsonOption = False) -> None:
     rows = [{"name": p.name, "role": p.role, "organisation": p.organisation, "key": p.key} for p in people]
     text = "\n".join(f"{p.role:<9} {p.name:<16} {p.key[:16]}...  {p.organisation}" for p in people)
     show({"people": rows}, as_json, text)
+
+
+@person.command("remove", epilog=example("fedaccord person remove rev1 --state bank"))
+def person_remove(
+    name: Annotated[str, typer.Argument(help="Short name of the person.")], state: StateOption
+) -> None:
+    """Take a person away with the key: what the person has approved no longer counts."""
+    from parties.roles.removing import drop_person
+
+    typer.echo(drop_person(party(state), name))
+
+
+@user.command("list", epilog=example("fedaccord user list --state bank"))
+def user_list(state: StateOption, as_json: JsonOption = False) -> None:
+    """Show which analysts have an account on the datasite."""
+    from parties.roles.removing import list_users
+
+    document, text = list_users(party(state))
+    show(document, as_json, text)
+
+
+@user.command("reset", epilog=example("fedaccord user reset ana --out login.json --state bank"))
+def user_reset(
+    name: Annotated[str, typer.Argument(help="Name of the analyst.")],
+    out: Annotated[Path, typer.Option(help="File for the new login, to be handed to the analyst.")],
+    state: StateOption,
+) -> None:
+    """Give an analyst's account a new password; `serve` must be running."""
+    from parties.roles.removing import reset_user
+
+    typer.echo(reset_user(party(state), name, out, wait=USER_SECONDS))
+
+
+@user.command("remove", epilog=example("fedaccord user remove ana --state bank"))
+def user_remove(
+    name: Annotated[str, typer.Argument(help="Name of the analyst.")], state: StateOption
+) -> None:
+    """Close an analyst's account: nothing is taken or answered from it any more; `serve` must be running."""
+    from parties.roles.removing import drop_user
+
+    typer.echo(drop_user(party(state), name, wait=USER_SECONDS))
 
 
 @user.command(

@@ -1,9 +1,9 @@
 """The actions of the supervisor's socket: what each asks for, and which part of the supervisor answers.
 
 From the shim: `call`. From the owner's command line and console: `requests`, `request`, `foreign`, `decide`, `start`,
-`status`, `cancel`, `head`, `add_user`, `publish`, `task_state`, `shutdown`. From the steward: `ingest`,
-`ingest_foreign`, `next_task`, `task_done`. From a worker: `sign_head`, `run_committed`. Answers are plain dicts;
-refusals are raised and become typed answers.
+`status`, `cancel`, `head`, `add_user`, `reset_user`, `remove_user`, `publish`, `task_state`, `shutdown`. From the
+steward and the syft process: `login`, `ingest`, `ingest_foreign`, `next_task`, `task_done`. From a worker:
+`sign_head`, `run_committed`. Answers are plain dicts; refusals are raised and become typed answers.
 """
 
 import threading
@@ -15,6 +15,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from parties.control import fields
 from parties.control.fields import Fields
+from parties.control.logins import Logins
 from parties.control.reception import Reception
 from parties.control.runner import Runner
 from parties.control.runs import Ledger, RequestRow, RunState
@@ -34,6 +35,8 @@ TASK_SECONDS = 25.0  # longest that the steward's next_task waits
 FAILED_TASKS = {
     "publish": AuditEvent.BLOCK_REGISTERED,
     "add_user": AuditEvent.USER_ADDED,
+    "reset_user": AuditEvent.USER_CHANGED,
+    "remove_user": AuditEvent.USER_REMOVED,
     "approve": AuditEvent.COUNTERSIGNED,
     "deny": AuditEvent.DENIED,
 }
@@ -53,6 +56,7 @@ class Actions:
     watch: Watch
     reception: Reception
     accounts: Accounts
+    logins: Logins
     key: Ed25519PrivateKey
     current_block: CurrentBlock
     ended: threading.Event
@@ -88,9 +92,11 @@ class Actions:
         """The request, when it is bound to this caller; to others it doesn't exist, and the log says who tried."""
         try:
             row = self.ledger.find(digest)
-            if row.caller == caller:
-                return row
-            raise RequestError(f"request {digest[:12]} belongs to another caller")
+            if row.caller != caller:
+                raise RequestError(f"request {digest[:12]} belongs to another caller")
+            if row.analyst not in self.accounts.all():
+                raise RequestError(f"the account of {row.analyst} was removed")
+            return row
         except RequestError as error:
             who = f"syft key {caller[:16] if caller.isalnum() else 'malformed'}"
             stranger = Actor(who=who, role="analyst", organisation="unknown", origin="syft")
@@ -187,6 +193,20 @@ class Actions:
         """Opens an analyst's account."""
         return {"password": self.accounts.add(fields.text(request, "name"), fields.text(request, "email"))}
 
+    def login(self, request: Fields) -> Answer:
+        """From the syft process: somebody logged in, or failed to."""
+        self.logins.note(fields.text(request, "email", ""), fields.flag(request, "success"))
+        return {}
+
+    def reset_user(self, request: Fields) -> Answer:
+        """Gives an analyst's account a new password."""
+        password, email = self.accounts.reset(fields.text(request, "name"))
+        return {"password": password, "email": email}
+
+    def remove_user(self, request: Fields) -> Answer:
+        """Closes an analyst's account."""
+        return {"email": self.accounts.remove(fields.text(request, "name"))}
+
     def publish(self, request: Fields) -> Answer:
         """Queues a block for publication."""
         self.current_block(fields.text(request, "block"))
@@ -256,8 +276,11 @@ ACTIONS: dict[str, Callable[[Actions, Fields], Answer]] = {
     "run_committed": Actions.run_committed,
     "shutdown": Actions.shutdown,
     "add_user": Actions.add_user,
+    "reset_user": Actions.reset_user,
+    "remove_user": Actions.remove_user,
     "publish": Actions.publish,
     "task_state": Actions.task_state,
+    "login": Actions.login,
     "ingest": Actions.ingest,
     "ingest_foreign": Actions.ingest_foreign,
     "foreign": Actions.foreign,

@@ -18,6 +18,7 @@ from datetime import UTC, datetime
 from types import FrameType
 
 from parties.control.actions import Actions
+from parties.control.logins import Logins
 from parties.control.models import ModelFits, Models, ModelWanted
 from parties.control.reception import Reception
 from parties.control.runner import Runner
@@ -129,6 +130,7 @@ class Supervisor:
             watch=watch,
             reception=reception,
             accounts=accounts,
+            logins=Logins(self._state, self._journal, accounts.all, self._options.now),
             key=self._key,
             current_block=self._options.current_block,
             ended=self.ended,

@@ -1,4 +1,5 @@
-"""Durable queue of what the steward has to do on the party's syft server: approve, deny, publish, add_user.
+"""Durable queue of what the steward has to do on the party's syft server: approve, deny, publish, add_user,
+reset_user, remove_user.
 
 A task stays until the steward says how it ended, so a crash of either side repeats it instead of losing it; the
 steward's work is therefore written to be repeatable. Details (a first password) are wiped when the task is done.
@@ -17,9 +18,16 @@ from protocols.errors import RequestError
 SCHEMA = """CREATE TABLE IF NOT EXISTS tasks (
     id INTEGER PRIMARY KEY AUTOINCREMENT, kind TEXT NOT NULL, details TEXT NOT NULL,
     state TEXT NOT NULL, problems TEXT NOT NULL) STRICT"""
-KINDS = ("approve", "deny", "publish", "add_user")
-ABOUT = {"approve": "digest", "deny": "digest", "publish": "block", "add_user": "email"}
-"""Which detail says what a task is about."""
+ABOUT = {
+    "approve": "digest",
+    "deny": "digest",
+    "publish": "block",
+    "add_user": "email",
+    "reset_user": "email",
+    "remove_user": "email",
+}
+"""The kinds of task, and which detail says what one is about."""
+KINDS = tuple(ABOUT)
 AGAIN_AFTER = 60.0  # seconds until a task whose steward never answered is handed out again
 
 

@@ -13,6 +13,12 @@ from protocols.errors import RequestError, RosterError
 from protocols.request import ComputationRequest
 
 
+def read_accounts(state: State) -> dict[str, str]:
+    """E-mail of each analyst's account at the party, by the analyst's name."""
+    path = state.folder / "users.json"
+    return {name: str(email) for name, email in read_json(path).items()} if path.exists() else {}
+
+
 class Accounts:
     """The accounts of one party, kept in users.json by the analysts' names of the address book."""
 
@@ -32,8 +38,7 @@ class Accounts:
 
     def all(self) -> dict[str, str]:
         """E-mail of each analyst's account here, by the analyst's name."""
-        path = self._state.folder / "users.json"
-        return {name: str(email) for name, email in read_json(path).items()} if path.exists() else {}
+        return read_accounts(self._state)
 
     def add(self, name: str, email: str) -> str:
         """Opens an account for an analyst of the address book and gives back its password, kept until syft has it.
@@ -52,10 +57,44 @@ class Accounts:
         if "@" not in email or not email.isprintable() or len(email) > 200 or email != email.strip():
             raise RequestError(f"{email[:80]!r} is not an e-mail address")
         password = secrets.token_urlsafe(18)
-        actor = Actor(who="owner", role="owner", organisation=self._state.organisation, origin="socket")
         with self._journal.before(
-            AuditEvent.USER_ADDED, actor, f"analyst {name}", organisation=card.organisation
+            AuditEvent.USER_ADDED, self._owner(), f"analyst {name}", organisation=card.organisation
         ):
             write_json(self._state.folder / "users.json", accounts | {name: email})
             self._tasks.put("add_user", {"name": name, "email": email, "password": password})
         return password
+
+    def reset(self, name: str) -> tuple[str, str]:
+        """A new password for the analyst's account, and the account's e-mail; RosterError when there is no account."""
+        with self._adding:
+            email, password = self._email(name), secrets.token_urlsafe(18)
+            with self._journal.before(
+                AuditEvent.USER_CHANGED, self._owner(), f"analyst {name}", change="password"
+            ):
+                self._tasks.put("reset_user", {"email": email, "password": password})
+            return password, email
+
+    def remove(self, name: str) -> str:
+        """Closes the analyst's account and gives back its e-mail; from now on nothing is taken or answered from it.
+
+        That comes first, then its entry. RosterError when there is no account.
+        """
+        with self._adding:
+            email = self._email(name)
+            rest = {other: mail for other, mail in self.all().items() if other != name}
+            write_json(self._state.folder / "users.json", rest)
+            self._tasks.put("remove_user", {"email": email})
+            self._journal.ok(AuditEvent.USER_REMOVED, self._owner(), f"analyst {name}")
+            return email
+
+    def _email(self, name: str) -> str:
+        accounts = self.all()
+        if name not in accounts:
+            raise RosterError(
+                f"{name[:80]!r} has no account here",
+                remedy=f"there are {', '.join(sorted(accounts)) or 'none'}",
+            )
+        return accounts[name]
+
+    def _owner(self) -> Actor:
+        return Actor(who="owner", role="owner", organisation=self._state.organisation, origin="socket")

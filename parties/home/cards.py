@@ -11,7 +11,7 @@ from pathlib import Path
 
 from cryptography import x509
 
-from parties.home.private_files import make_private_folder, write_private
+from parties.home.private_files import make_private_folder, sync_folder, write_private
 from protocols.errors import KeyFileError, RosterError
 from protocols.keys import certificate_fingerprint, fingerprint
 from protocols.request import ComputationRequest, PartyEntry
@@ -134,6 +134,18 @@ class AddressBook:
         write_private(make_private_folder(self._folder) / f"{new.name}.json", card_text(new) + "\n")
         return new
 
+    def remove(self, name: str) -> PartyCard:
+        """Takes the card of that name out and gives it back; RosterError when there is none."""
+        for card in self.cards():
+            if card.name == name:
+                (self._folder / f"{card.name}.json").unlink()
+                sync_folder(self._folder)
+                return card
+        raise RosterError(
+            f"{name[:80]!r} is not in the address book of {self._own.name}",
+            remedy=f"there are {', '.join(card.name for card in self.cards()) or 'none'}",
+        )
+
     def acceptable(self, card: str, expected_fingerprint: str) -> PartyCard:
         """The card, when `add_peer` would accept it; raises like `add_peer`, changes nothing."""
         new = parse_card(card)
@@ -154,7 +166,7 @@ class AddressBook:
             if known.name == new.name and known != new:
                 raise RosterError(
                     f"{new.name} is already in the address book with another card",
-                    remedy=f"remove peers/{new.name}.json first when the change is agreed",
+                    remedy=f"`fedaccord peer remove {new.name}` first when the change is agreed",
                 )
             if known.name != new.name and known.signing_key == new.signing_key:
                 raise RosterError(f"{new.name} has the key of {known.name}")

@@ -99,6 +99,20 @@ def create_person(
     return person
 
 
+def remove_person(folder: Path, name: str) -> Person:
+    """Takes a person and the person's key file away; ConfigError for a stranger and for the last owner.
+
+    What the person has approved no longer counts; a denial or revocation stands.
+    """
+    gone = find_person(folder, name)
+    rest = [person for person in read_people(folder) if person.name != gone.name]
+    if not any(person.role == "owner" for person in rest):
+        raise ConfigError(f"{gone.name} is the last owner", remedy="add another owner first")
+    write_json(folder / "people.json", {each.name: asdict(each) for each in rest})
+    (folder / "keys" / "people" / f"{gone.name}.pem").unlink(missing_ok=True)
+    return gone
+
+
 def find_person(folder: Path, name: str) -> Person:
     """The person of that name; ConfigError naming who was asked for and who there is."""
     people = read_people(folder)

@@ -16,6 +16,7 @@ from pathlib import Path
 import uvicorn
 
 from parties.blocks.store import Store
+from parties.control.asking import ask
 from parties.control.socket import call as call_supervisor
 from parties.datasite import application, check_closed, log_in
 from parties.home.private_files import write_json
@@ -62,13 +63,17 @@ def _config(state: State) -> uvicorn.Config:
     secrets = {name: state.secrets()[name] for name in SECRETS}
     os.environ.update(server_environment(state) | secrets)
     try:
-        app = application()
+        app = application(lambda email, success: _tell_of_login(state, email, success))
     finally:
         for name in SECRETS:
             os.environ.pop(name, None)
     return uvicorn.Config(
         app, access_log=False, log_level="warning", lifespan="on", timeout_graceful_shutdown=GRACE_SECONDS
     )
+
+
+def _tell_of_login(state: State, email: str, success: bool) -> None:
+    ask(state.folder, "login", email=email, success=success)
 
 
 def _end_with(stopping: threading.Event) -> None:

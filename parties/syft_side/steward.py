@@ -73,6 +73,12 @@ class Desk(Protocol):
     def add_user(self, email: str, name: str, password: str) -> None:
         """Makes an analyst's account; nothing when this account exists already."""
 
+    def reset_user(self, email: str, password: str) -> None:
+        """Gives the account another password."""
+
+    def remove_user(self, email: str) -> None:
+        """Deletes the account; nothing when there is none (any more)."""
+
 
 class Steward:
     """The loop over one desk and one supervisor.
@@ -162,6 +168,10 @@ class Steward:
                 self._desk.publish(self._publication(_field(task, "block")))
             case "add_user":
                 self._desk.add_user(_field(task, "email"), _field(task, "name"), _field(task, "password"))
+            case "reset_user":
+                self._desk.reset_user(_field(task, "email"), _field(task, "password"))
+            case "remove_user":
+                self._desk.remove_user(_field(task, "email"))
             case "approve":
                 return self._approve(_field(task, "digest"), _field(task, "caller", ""))
             case "deny":

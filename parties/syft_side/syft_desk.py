@@ -69,3 +69,19 @@ class SyftDesk:
                     f"the address {email[:80]!r} belongs to another account", remedy="choose another"
                 )
         self._client.register(name=name, email=email, password=password, password_verify=password)
+
+    @translated
+    def reset_user(self, email: str, password: str) -> None:
+        """Gives the account another password; DatasiteError when there is no such account."""
+        for user in self._client.api.services.user.get_all():
+            if user.email == email:
+                self._client.api.services.user.update(uid=user.id, password=password)
+                return
+        raise DatasiteError(f"there is no account {email[:80]!r}", remedy="fedaccord user list")
+
+    @translated
+    def remove_user(self, email: str) -> None:
+        """Deletes the account; nothing when there is none (any more)."""
+        for user in self._client.api.services.user.get_all():
+            if user.email == email:
+                self._client.api.services.user.delete(uid=user.id)

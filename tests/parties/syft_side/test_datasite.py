@@ -429,6 +429,55 @@ def test_strangers_get_nothing(lab: Lab) -> None:
 
 
 @pytest.mark.syft
+def test_an_account_gets_a_new_password_and_is_closed(lab: Lab) -> None:
+    from parties.datasite import connect, log_in
+
+    email = "gil@lab.example.org"
+    order = lab.supervisor.order
+    assert order("add_user", name="gil", email=email, password="the first one")["ok"] is True
+    site = connect(lab.url, email, "the first one")
+    assert order("reset_user", email=email, password="the second one")["ok"] is True
+    with pytest.raises(DatasiteError):
+        log_in(lab.url, email, "the first one")
+    log_in(lab.url, email, "the second one")
+    assert order("remove_user", email=email)["ok"] is True
+    assert order("remove_user", email=email)["ok"] is True
+    with pytest.raises(DatasiteError):
+        log_in(lab.url, email, "the second one")
+    with pytest.raises(DatasiteError):  # a session that was open doesn't outlive its account
+        site.submit(signed_request(next(NUMBERS))[0])
+    assert order("reset_user", email=email, password="the third one")["problems"] == (
+        f"there is no account {email!r}"
+    )
+
+
+@pytest.mark.syft
+def test_P2_every_login_is_told_and_one_that_can_not_be_logged_is_refused(lab: Lab) -> None:
+    from parties.datasite import log_in
+
+    def logins() -> list[tuple[object, object]]:
+        return [(told["email"], told["success"]) for told in lab.supervisor.told if told["action"] == "login"]
+
+    assert logins()[0] == (lab.state.root_email, True)  # the steward's own
+    before = len(logins())
+    log_in(lab.url, PEOPLE["bob"], PASSWORD)
+    for email in (PEOPLE["bob"], "nobody@lab.example.org"):
+        with pytest.raises(DatasiteError):
+            log_in(lab.url, email, "wrong")
+    assert logins()[before:] == [
+        (PEOPLE["bob"], True),
+        (PEOPLE["bob"], False),
+        ("nobody@lab.example.org", False),
+    ]
+    lab.supervisor.refusals["login"] = "audit"
+    try:
+        with pytest.raises(DatasiteError):
+            log_in(lab.url, PEOPLE["bob"], PASSWORD)
+    finally:
+        del lab.supervisor.refusals["login"]
+
+
+@pytest.mark.syft
 def test_an_analyst_can_not_run_on_mocks_or_change_rights(ana, owner) -> None:
     from syft.types.errors import SyftException
 

@@ -59,6 +59,12 @@ class MemoryDesk:
             raise ValueError("a text that nobody may read")
         self.log.append(("add_user", email, name, password))
 
+    def reset_user(self, email: str, password: str) -> None:
+        self.log.append(("reset_user", email, password))
+
+    def remove_user(self, email: str) -> None:
+        self.log.append(("remove_user", email))
+
 
 @dataclass
 class MemorySupervisor:
@@ -217,7 +223,15 @@ def test_accounts_and_publications(desk: MemoryDesk, supervisor: MemorySuperviso
     user = {"email": "eve@lab.example.org", "name": "eve", "password": "first"}
     assert _done(supervisor, steward, kind="add_user", **user)["ok"] is True
     assert _done(supervisor, steward, kind="publish", block="customers")["ok"] is True
-    assert desk.log == [("add_user", *user.values()), ("publish", "customers")]
+    again = {"email": user["email"], "password": "second"}
+    assert _done(supervisor, steward, kind="reset_user", **again)["ok"] is True
+    assert _done(supervisor, steward, kind="remove_user", email=user["email"])["ok"] is True
+    assert desk.log == [
+        ("add_user", *user.values()),
+        ("publish", "customers"),
+        ("reset_user", *again.values()),
+        ("remove_user", user["email"]),
+    ]
 
 
 @pytest.mark.parametrize(
