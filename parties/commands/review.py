@@ -51,6 +51,28 @@ def show_request(digest: DigestArgument, state: StateOption, as_json: JsonOption
     show(found.document, as_json, found.text())
 
 
+@review.command("dpia", epilog=example("fedaccord review dpia 3fa9c1 --out dpia.md --state bank"))
+def impact(
+    digest: DigestArgument,
+    state: StateOption,
+    out: Annotated[Path, typer.Option(help="New Markdown file.")],
+) -> None:
+    """Write a draft of the impact assessment (Art. 35(7) GDPR) from the request's facts; what is open stays visible."""
+    from parties.home.documents import Documents
+    from parties.home.policy import read_policy
+    from parties.home.private_files import write_private
+    from parties.roles.impact import impact_text
+    from parties.roles.owner import check_new_file
+    from parties.roles.reviewing import WAIT_SECONDS, page
+
+    here = party(state)
+    check_new_file(out)
+    found = page(here, digest, wait=WAIT_SECONDS)
+    request = Documents(here.folder).request(found.digest).request
+    write_private(out, impact_text(here, request, read_policy(here.folder), found))
+    typer.echo(f"draft written to {out}; read it, fill what is open, and judge it")
+
+
 @review.command("code", epilog=example("fedaccord review code 1 --state bank"))
 def show_code(
     number: Annotated[int, typer.Argument(min=1, help="The number in `fedaccord review list`.")],

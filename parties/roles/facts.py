@@ -87,12 +87,13 @@ def facts_text(sections: Iterable[Section]) -> str:
         lines += [
             "",
             each.title.upper(),
-            *(_wrapped(line) for content in each.contents for line in _lines(content)),
+            *(_wrapped(line) for content in each.contents for line in content_lines(content)),
         ]
     return "\n".join(lines[1:])
 
 
-def _lines(content: Content) -> list[str]:
+def content_lines(content: Content) -> list[str]:
+    """The lines of one fact, unwrapped; an item that belongs to the line before begins with blanks."""
     match content:
         case Fact():
             return [f"{content.name:<{_NAME - 1}} {content.text}"]

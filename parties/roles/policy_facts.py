@@ -1,10 +1,8 @@
-"""A party's own policy beside a request: its rules, what in the request they forbid, and the controller's words."""
+"""A party's own policy beside a request: its rules, and what in the request they forbid."""
 
-from dataclasses import fields
 from datetime import datetime
 
 from parties.home.policy import Policy, violations
-from parties.home.processing import OPEN, Processing
 from parties.roles.facts import Content, Fact, Group, Note, Section, section
 from protocols.request import ComputationRequest, party_named
 
@@ -13,8 +11,8 @@ NO_LIST = "no list: for people to judge"
 
 def policy_sections(
     policy: Policy, request: ComputationRequest, party: str, now: datetime
-) -> tuple[Section, Section]:
-    """This party's policy as it is now, held against the request; and what the party says of the processing.
+) -> tuple[Section, ...]:
+    """This party's policy as it is now, held against the request.
 
     A number in the request holds at every party, and each party refuses one that is laxer than its own: so the
     strictest rule is the one that is kept.
@@ -24,10 +22,7 @@ def policy_sections(
     verdict: Content = Note(text="it forbids nothing in this request")
     if forbidden:
         verdict = Group(title="FORBIDDEN by it: an approval would be refused", items=forbidden)
-    return (
-        section(title, [verdict, *_rules(policy, request)]),
-        section(f"What {party} says of the processing (Art. 30(1) GDPR)", _words(policy.processing)),
-    )
+    return (section(title, [verdict, *_rules(policy, request)]),)
 
 
 def _rules(policy: Policy, request: ComputationRequest) -> list[Fact]:
@@ -53,10 +48,3 @@ def _rules(policy: Policy, request: ComputationRequest) -> list[Fact]:
 
 def _at_least(rule: str, policy: Policy, request: ComputationRequest) -> str:
     return f"asked {getattr(request, rule)}, at least {getattr(policy, rule)}"
-
-
-def _words(words: Processing) -> list[Fact]:
-    return [
-        Fact(name=field.name.replace("_", " "), text=getattr(words, field.name) or OPEN)
-        for field in fields(words)
-    ]

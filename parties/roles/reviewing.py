@@ -14,6 +14,7 @@ from parties.home.documents import Documents
 from parties.home.people import Person, find_person
 from parties.home.policy import read_policy
 from parties.home.state import State
+from parties.roles.controller_facts import controller_sections
 from parties.roles.facts import Content, Note, Section, facts_text, section
 from parties.roles.policy_facts import policy_sections
 from parties.roles.review import listing_text, review_sections
@@ -107,12 +108,19 @@ def page(state: State, start: str, *, person: str = "owner", origin: str = SOCKE
     document = ask(state.folder, "request", digest=digest, person=person, origin=origin)
     request = Documents(state.folder).request(digest).request
     alignments = _texts(document, "alignments")
+    own = controller_sections(
+        state,
+        request,
+        read_policy(state.folder).processing,
+        used=int(str(document["used"])),
+    )
     return Page(
         digest=digest,
         document=document,
         sections=(
             *review_sections(request, _last_approved(state, request, digest)),
             *policy_sections(read_policy(state.folder), request, state.name, datetime.now(UTC)),
+            *own,
             *([section("Alignments so far", [Note(text=line) for line in alignments])] if alignments else ()),
             section("State", [Note(text=f"{document['state']} {document['reason']}".strip())]),
             section("Decisions", _decisions(document)),

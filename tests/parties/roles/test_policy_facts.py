@@ -1,9 +1,8 @@
-"""The party's own policy beside a request: rules, what they forbid, and the controller's words."""
+"""The party's own policy beside a request: its rules, and what they forbid."""
 
 from datetime import UTC, datetime
 
 from parties.home.policy import Policy
-from parties.home.processing import OPEN, Processing
 from parties.home.use_rules import Columns, Requirement, UseRules
 from parties.roles.facts import facts_text
 from parties.roles.policy_facts import policy_sections
@@ -56,13 +55,3 @@ def test_R3_columns_and_settings_that_the_policy_forbids_are_marked() -> None:
     assert "- column age of customers is never used" in text
     assert "- steps must be at most 3" in text
     assert "d must be at most 1" not in text
-
-
-def test_R2_the_controllers_words_are_shown_as_given_and_what_is_open_says_so() -> None:
-    given = Processing(legal_basis="Art. 6(1)(f)", transfer="none", security="TLS 1.3; gates")
-    text = _text(Policy(processing=given))
-    assert "legal basis  Art. 6(1)(f)" in text
-    assert "transfer     none" in text
-    assert "security     TLS 1.3; gates" in text
-    for name in ("contact", "people", "data", "retention", "necessity"):
-        assert f"{name:<12} {OPEN}" in text
