@@ -19,9 +19,9 @@ says it, by names:
   people it is released where a metric would be, elsewhere as it is.
 - `settings` holds what the request says already; it is passed on as it is, and so is None.
 
-A suppressed number becomes {"suppressed": ..., "reason": ...}. Nothing else is released: a list of numbers is
-no metric. The rules follow statistical disclosure control for outputs (minimum group, secondary suppression,
-rounding).
+A suppressed number becomes {"suppressed": ..., "reason": ...}; one that the program suppressed itself stays as it is.
+Nothing else is released: a list of numbers is no metric. The rules follow statistical disclosure control for outputs
+(minimum group, secondary suppression, rounding).
 """
 
 import math
@@ -38,6 +38,7 @@ CURVE_POINTS = 50
 UNKNOWN = "unknown number of people"
 METRIC_DIGITS = 3
 """Decimals of a released metric. A fraction rounded so fits every denominator of 10 ** METRIC_DIGITS or more."""
+_SUPPRESSED = frozenset({"suppressed", "reason"})
 _CURVE = frozenset({"values", "people_per_value", "people"})
 
 
@@ -217,6 +218,8 @@ def _release(value: Json, group: _Group, k: int) -> Json:
     if isinstance(value, float):
         return _metric(value, group, k)
     if isinstance(value, Mapping):
+        if value.keys() == _SUPPRESSED:
+            return _refused("metric", group, k) or dict(value)
         curve = "values" in value and "people_per_value" in value
         return _curve(value, group, k) if curve else _release_group(value, group, k)
     if all(isinstance(item, str) for item in value):

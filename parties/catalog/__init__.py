@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
-from parties.catalog import alignment, fedcvt, fedcvt_uses, horizontal_train
+from parties.catalog import alignment, description, fedcvt, fedcvt_uses, horizontal_train
 from parties.computation import Computation
 from protocols.errors import CodeDigestError, RequestError
 from protocols.request import ComputationRequest, digest
@@ -122,5 +122,6 @@ CATALOG: Mapping[str, Computation] = {
         alignment.SIZE,
         alignment.PAIRS,
         horizontal_train.TRAIN,
+        description.DESCRIBE,
     )
 }

@@ -17,6 +17,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
 
+import numpy as np
+from numpy.typing import NDArray
+
 from parties import catalog
 from parties.computation import NO_DATA, Computation, Inputs
 from parties.control.socket import call
@@ -25,6 +28,7 @@ from parties.links.connect import Connected, Connecting, peers_of
 from parties.links.handshake import agreed_step, approvals_of, hello, led_step
 from parties.running.checkpoints import KEPT, Checkpoints
 from parties.running.drive import Driver, Traffic, drive, largest_message
+from parties.running.earlier import RELEASED, EarlierReleases, release_of, split_groups, without
 from parties.running.ending import End, ending
 from parties.running.parting import Parting
 from parties.running.pen import WorkerPen
@@ -52,7 +56,7 @@ from protocols.errors import (
     StateError,
 )
 from protocols.gate import Gate, ReleaseKey
-from protocols.program import Checkpoint, Outcome, Program
+from protocols.program import Checkpoint, Json, Outcome, Program
 from protocols.psi import Crew, aligned_roles, all_cores, crew_of
 from protocols.request import digest, parse_signed
 from vertical.table import PartyData
@@ -144,7 +148,10 @@ class Worker:
             program = _program(computation, replace(inputs, resume=state))
         gate = self._tools.gate(self._request, self._spec.role, used)
         driver = self._driver(computation, gate, kinds)
-        self._finish(drive(program, driver), driver, computation)
+        outcome = drive(program, driver)
+        if not self._connected.links:  # nobody was sent a message: the run counts from its release on
+            self._ask("run_committed")
+        self._finish(outcome, driver, computation, inputs.data.keys)
 
     def _check_papers(self) -> Computation:
         """The computation, when request, approvals and code here are those that were agreed on."""
@@ -225,14 +232,29 @@ class Worker:
             message_s=message_s,
         )
 
-    def _finish(self, outcome: Outcome, driver: Driver, computation: Computation) -> None:
+    def _released(
+        self, outcome: Outcome, groups: Mapping[str, NDArray[np.int64]], keys: tuple[bytes, ...]
+    ) -> dict[str, Json]:
+        """The report as it may be told, without what stands on nearly the people of an earlier release."""
+        released = releasable(outcome.report, self._request.minimum_group)
+        if not groups:
+            return released
+        release = release_of(self._request, self._spec.role, self._spec.run, self._tools.now())
+        earlier = EarlierReleases(Path(self._spec.state) / RELEASED)
+        k = self._request.minimum_group
+        return without(released, earlier.differing(release, keys, groups, k), k)
+
+    def _finish(
+        self, outcome: Outcome, driver: Driver, computation: Computation, keys: tuple[bytes, ...]
+    ) -> None:
         """Writes what the run leaves, then exchanges closing heads: only with them is it DONE.
 
         The closing head covers the alignment and what was sent and received; the entry of the end comes after it. At
         the centre of a star those are left out with whom something went wrong: each is named in the log.
         """
-        released = releasable(outcome.report, self._request.minimum_group)
-        write_private(self._folder / ARTIFACTS_FILE, wire.pack_arrays(outcome.artifacts))
+        groups, stays = split_groups(outcome.artifacts, computation.released_groups)
+        released = self._released(outcome, groups, keys)
+        write_private(self._folder / ARTIFACTS_FILE, wire.pack_arrays(stays))
         write_json(self._folder / TRAFFIC_FILE, {"releases": [asdict(use) for use in driver.gate.summary()]})
         if aligned_roles(self._request.manifest):
             tag = outcome.artifacts.get(ALIGNMENT_TAG)
