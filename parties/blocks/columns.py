@@ -20,6 +20,8 @@ from vertical.table import CategoricalColumn, Column, DateColumn, NumericColumn
 
 MAX_LEVELS = 1000
 FEW_LEVELS = 50
+FREE_TEXT_CELLS, FREE_TEXT_LENGTH = 20, 20
+"""So many texts, all different and on average so long, are no levels of a category."""
 _NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$|^[+-]?(?i:inf|infinity)$"
 _LIKE_A_DATE = r"^[0-9]{1,4}[-./][0-9]{1,2}[-./][0-9]{1,4}"
 
@@ -197,6 +199,12 @@ def _count(text: pa.ChunkedArray, pattern: str) -> int:
 
 def _levels(name: str, text: pa.ChunkedArray) -> tuple[NDArray[np.int64], tuple[str, ...]]:
     codes, levels = distinct(text)
+    if _is_free(text, len(levels)):
+        raise BlockError(
+            f"column {name!r} is free text: {len(levels)} different texts, one in each row, longer than"
+            f" {FREE_TEXT_LENGTH} characters on average",
+            remedy=f"leave it out: --ignore {name!r}; as a category it would say nothing of other people",
+        )
     if len(levels) > MAX_LEVELS:
         raise BlockError(
             f"column {name!r} has {len(levels)} levels, at most {MAX_LEVELS} are supported",
@@ -206,6 +214,21 @@ def _levels(name: str, text: pa.ChunkedArray) -> tuple[NDArray[np.int64], tuple[
     rank = np.full(len(levels) + 1, -1, np.int64)
     rank[np.array(order, np.int64)] = np.arange(len(levels))
     return rank[codes], tuple(levels[i] for i in order)
+
+
+def is_free_text(cells: pa.ChunkedArray, rules: CellRules) -> bool:
+    """Whether a column of text is comments, addresses and the like: all cells different, and long."""
+    if not (pa.types.is_string(cells.type) or pa.types.is_large_string(cells.type)):
+        return False
+    text = present_text(cells, rules.missing)
+    return _is_free(text, int(pc.count_distinct(text, mode="only_valid").as_py()))
+
+
+def _is_free(text: pa.ChunkedArray, levels: int) -> bool:
+    given = len(text) - text.null_count
+    if given < FREE_TEXT_CELLS or levels < given:
+        return False
+    return bool(pc.mean(pc.utf8_length(text)).as_py() > FREE_TEXT_LENGTH)
 
 
 def distinct(text: pa.ChunkedArray) -> tuple[NDArray[np.int64], list[str]]:

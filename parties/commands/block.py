@@ -179,6 +179,15 @@ def block_check(
     show(document, as_json, text)
 
 
+@block.command("list", epilog=example("fedaccord block list --state bank"))
+def block_list(state: StateOption, as_json: JsonOption = False) -> None:
+    """List the blocks: version, rows and number of columns of each."""
+    from parties.roles.owner import describe_blocks
+
+    document, text = describe_blocks(party(state), "")
+    show(document, as_json, text)
+
+
 @block.command("show", epilog=example("fedaccord block show customers --state bank"))
 def block_show(
     state: StateOption,

@@ -7,6 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from parties.blocks.block import BlockSpec, read_source
+from parties.blocks.columns import is_free_text
 from parties.blocks.counts import plural
 from parties.blocks.keys.check import KeyCheck, check_keys
 from parties.blocks.keys.reading import Duplicates
@@ -16,7 +17,7 @@ from protocols.errors import BlockError
 
 
 def check_file(file: Path, spec: BlockSpec) -> tuple[dict[str, object], str]:
-    """The check of the file's key columns, as a document and as text; other columns aren't looked at.
+    """The check of the file's key columns, as a document and as text; of the other columns it names free text only.
 
     Raises BlockError or SubjectKeyError for a file that can't be read or a column without any usable key.
     """
@@ -36,13 +37,23 @@ def check_file(file: Path, spec: BlockSpec) -> tuple[dict[str, object], str]:
         "perhaps_lost": check.odd,
         **{name: value for name, value in asdict(check).items() if name != "odd"},
     }
-    return document, f"{file.name}: {read_as}\n{check_text(check, spec)}"
+    free = [
+        name
+        for name in table.column_names
+        if name not in spec.key_columns and is_free_text(table.column(name), spec.cells)
+    ]
+    document["free_text"] = free
+    warnings = [
+        f"column {name!r} is free text: `block add` refuses it, give --ignore {name!r}" for name in free
+    ]
+    return document, "\n".join([f"{file.name}: {read_as}", check_text(check, spec), *warnings])
 
 
 def check_text(check: KeyCheck, spec: BlockSpec) -> str:
     """The check as tables."""
     sections = [
         _columns(check, spec),
+        _blanks(check),
         "\n".join(_summary(check, spec.duplicates)),
         _table(
             ("written with", "rows", "keys equal without it"),
@@ -66,6 +77,16 @@ def _columns(check: KeyCheck, spec: BlockSpec) -> str:
         for part, rule, form in zip(check.report.parts, spec.recipe.parts, check.forms, strict=True)
     ]
     return _table(("key column", "rule", "blank", "unusable", "blanks around", "keys look like"), rows)
+
+
+def _blanks(check: KeyCheck) -> str:
+    """Which texts count as no key, and what to do where one of them is somebody's name."""
+    rows = [(blank.column, blank.text or "(empty)", blank.rows) for blank in check.blanks]
+    texts = dict.fromkeys(blank.text for blank in check.blanks if blank.text)
+    table = _table(("key column", "counts as no key", "rows"), rows)
+    if not texts:
+        return table
+    return f"{table}\na text that is a key here, such as the name Na: --key-present {next(iter(texts))!r}"
 
 
 def _certain(check: KeyCheck, policy: Duplicates) -> int:

@@ -49,7 +49,7 @@ def test_a_run_with_every_approval_passes_after_the_journey_as_text() -> None:
     ("given_", "missing"), [((BANK,), "retailer"), ((RETAILER,), "bank"), ((), "bank, retailer")]
 )
 def test_a_missing_approval_is_named(given_: tuple[object, ...], missing: str) -> None:
-    with pytest.raises(NotApprovedError, match=f"missing from {missing}$"):
+    with pytest.raises(NotApprovedError, match=rf"missing from {missing}\n"):
         verify_all(REQUEST, given_, NOW)  # type: ignore[arg-type]
 
 

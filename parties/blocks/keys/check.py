@@ -13,7 +13,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from parties.blocks.keys.cells import key_text
 from parties.blocks.keys.counting import Codes, coded, combined, merged
+from parties.blocks.keys.dates import likely_patterns
 from parties.blocks.keys.exact import CodeRule, TextRule
 from parties.blocks.keys.folding import flat, folded, without_marks
 from parties.blocks.keys.form import KeyFormat
@@ -22,7 +24,8 @@ from parties.blocks.keys.recipe import KeyRecipe, parse_recipe
 from parties.blocks.keys.rule import KeyRule, identifier
 
 TRIED = ("text:trim", "code", "name", "email", "email:gmail,outlook", "date")
-"""Rules that are tried in place of each column's own, beside digits of the width that the column needs."""
+"""Rules that are tried in place of each column's own, beside digits of the width that the column needs and dates in
+the patterns that it seems to have."""
 LEAST_FITTING = 0.5
 """Of a column's cells: a rule that fits fewer isn't offered for it."""
 ODD_SHARE = 0.5
@@ -37,6 +40,15 @@ class Way:
     name: str
     rows: int
     merged: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Blank:
+    """How many cells of a column count as no key because they are this text ("": because they are empty)."""
+
+    column: str
+    text: str
+    rows: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +80,7 @@ class KeyCheck:
     report: KeyReport
     forms: tuple[KeyFormat, ...]
     odd: int
+    blanks: tuple[Blank, ...]
     ways: tuple[Way, ...]
     alternatives: tuple[Alternative, ...]
     without: tuple[Without, ...]
@@ -93,10 +106,24 @@ def check_keys(
         report=keys.report,
         forms=keys.forms,
         odd=odd,
+        blanks=tuple(_blanks(columns, recipe, missing)),
         ways=ways,
         alternatives=tuple(_alternatives(tuple(columns), recipe, given, codes)),
         without=tuple(_without(tuple(columns), codes)),
     )
+
+
+def _blanks(
+    columns: Mapping[str, pa.ChunkedArray], recipe: KeyRecipe, missing: tuple[str, ...]
+) -> Iterator[Blank]:
+    """Each column's cells that count as no key, by what they say: one of the texts in `missing`, or nothing."""
+    for (name, column), rule in zip(columns.items(), recipe.parts, strict=True):
+        cells = key_text(name, column, dates=rule.takes_dates)
+        plain = pc.fill_null(pc.utf8_lower(pc.utf8_trim_whitespace(cells)), "")
+        for text in ("", *missing):
+            rows = int(pc.sum(pc.equal(plain, text)).as_py() or 0)
+            if rows:
+                yield Blank(column=name, text=text, rows=rows)
 
 
 def _ways(recipe: KeyRecipe, parts: Sequence[pa.LargeStringArray], now: Codes) -> tuple[tuple[Way, ...], int]:
@@ -167,7 +194,8 @@ def _alternatives(
 def _tried(cells: pa.LargeStringArray) -> Iterator[KeyRule]:
     numbers = cells.filter(pc.fill_null(pc.match_substring_regex(cells, "^[0-9]+$"), False))
     width = pc.max(pc.utf8_length(pc.utf8_ltrim(numbers, "0"))).as_py() or 0
-    for text in (*TRIED, *([f"digits:{width}"] if 1 <= width <= 64 else [])):
+    digits = [f"digits:{width}"] if 1 <= width <= 64 else []
+    for text in (*TRIED, *digits, *(f"date:{pattern}" for pattern in likely_patterns(_one(cells)))):
         yield parse_recipe(text).parts[0]
 
 

@@ -14,6 +14,8 @@ from parties.blocks.keys.folding import flat
 from parties.blocks.keys.rule import only_where
 
 ISO = ("YYYY-MM-DD", "YYYYMMDD")
+USUAL = ("DD.MM.YYYY", "DD/MM/YYYY", "MM/DD/YYYY", "DD-MM-YYYY", "YYYY/MM/DD")
+"""Patterns that are looked for in a column which isn't in ISO form."""
 FIRST_YEAR, LAST_YEAR = 1800, 2199
 """With these bounds no run of eight digits is both a YYYYMMDD and a DDMMYYYY."""
 _PATTERN = r"(DD|MM|YYYY)([-./ ]?)(DD|MM|YYYY)([-./ ]?)(DD|MM|YYYY)"
@@ -59,6 +61,24 @@ class DateRule:
         return reduce(
             pc.coalesce, [_days(text, pattern) for pattern in dict.fromkeys((*ISO, *self.patterns))]
         )
+
+
+def likely_patterns(cells: pa.ChunkedArray) -> tuple[str, ...]:
+    """The usual patterns in which most of the cells are days, if more than half are and none in ISO form does as well.
+
+    Two of them where days and months can't be told apart.
+    """
+    text = pc.utf8_trim_whitespace(cells)
+    read = {pattern: _read(text, pattern) for pattern in (*ISO, *USUAL)}
+    best = max(read.values())
+    if 2 * best <= len(cells) - cells.null_count or best == max(read[pattern] for pattern in ISO):
+        return ()
+    return tuple(pattern for pattern in USUAL if read[pattern] == best)
+
+
+def _read(text: pa.ChunkedArray, pattern: str) -> int:
+    days = _days(text, pattern)
+    return len(days) - int(days.null_count)
 
 
 def _shape(pattern: str) -> str:

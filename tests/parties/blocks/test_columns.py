@@ -119,6 +119,18 @@ def test_too_many_levels():
     assert len(levels(many[:1000])[1]) == 1000
 
 
+@pytest.mark.parametrize("kind", [None, ColumnKind.CATEGORICAL])
+def test_free_text_is_no_category(kind):
+    said = [f"SENTINEL wrote line {n} of it" for n in range(20)]
+    with pytest.raises(BlockError, match="'amt' is free text: 20 different texts") as caught:
+        typed(said, kind=kind)
+    assert "--ignore 'amt'" in caught.value.remedy
+    assert "SENTINEL" not in str(caught.value)
+    assert len(levels([*said, said[0]])[1]) == 20  # somebody shares a text
+    assert len(levels(said[:19])[1]) == 19
+    assert len(levels([text[-20:] for text in said])[1]) == 20
+
+
 @given(st.lists(st.one_of(st.none(), st.floats(allow_infinity=False)), min_size=1, max_size=40))
 def test_text_and_binary_numbers_agree(values):
     text = typed([None if value is None else repr(value) for value in values], kind=ColumnKind.NUMERIC)

@@ -30,10 +30,10 @@ ALL = dict(_commands(ROOT))
 
 
 def test_all_commands_of_the_issue_are_there() -> None:
-    promised = """demo, init, serve, simulate, peer add, block add, block show, request rehearse, request submit,
-    request status, request start, request cancel, request result, review show, review approve, review deny,
-    review revoke, audit verify, audit show, audit trace, audit export, model list, model show,
-    model export, model forget-memory, model predictions"""
+    promised = """demo, init, serve, simulate, peer add, block add, block list, block show, request rehearse,
+    request submit, request status, request start, request cancel, request result, review show,
+    review approve, review deny, review revoke, audit verify, audit show, audit trace, audit export,
+    model list, model show, model export, model forget-memory, model predictions"""
     assert {tuple(name.split()) for name in promised.replace("\n", " ").split(",")} <= set(ALL)
 
 

@@ -36,6 +36,45 @@ def test_the_tables_say_what_would_be_lost(tmp_path):
     assert "sentinel" not in (text + json.dumps(document)).lower()
 
 
+def test_texts_that_count_as_no_key_are_told_one_by_one(tmp_path):
+    text = "who;x\nNa;1\nna;2\nunknown;3\n;4\nSENTINEL;5\n"
+    document, shown = checked(tmp_path, text, "who", "text")
+    lines = [" ".join(line.split()) for line in shown.splitlines()]
+    assert [line for line in lines if line in SAID] == ["who (empty) 1", "who na 2", "who unknown 1"]
+    assert "a text that is a key here, such as the name Na: --key-present 'na'" in lines
+    assert document["blanks"][1] == {"column": "who", "text": "na", "rows": 2}
+    assert "such as the name Na" not in checked(tmp_path)[1]
+
+
+SAID = {"who (empty) 1", "who na 2", "who unknown 1"}
+
+
+@pytest.mark.parametrize(
+    ("days", "suggested"),
+    [
+        (["31.1.1980", "01.02.1981", "2.3.1982"], ["date:DD.MM.YYYY"]),
+        (["01/31/1980", "02/01/1981", "2/3/1982"], ["date:MM/DD/YYYY"]),
+        (["1/2/1980", "2/3/1981", "3/4/1982"], ["date:DD/MM/YYYY", "date:MM/DD/YYYY"]),
+        (["1980-01-31", "1981-02-01", "1982-03-02"], []),
+        (["31.1.1980", "red", "blue"], []),
+    ],
+)
+def test_a_column_of_dates_is_offered_its_pattern(tmp_path, days, suggested):
+    text = "born;x\n" + "".join(f"{day};{n}\n" for n, day in enumerate(days))
+    document, shown = checked(tmp_path, text, "born", "text")
+    rules = [found["rule"] for found in document["alternatives"] if "date:" in found["rule"]]
+    assert rules == [f"{rule}@1" for rule in suggested]
+    assert all(f"{rule}@1" in shown for rule in suggested)
+
+
+def test_free_text_beside_the_keys_is_named(tmp_path):
+    rows = "".join(f"k{n};Comment number {n} of nobody;{'ab'[n % 2]}\n" for n in range(20))
+    document, shown = checked(tmp_path, "who;said;x\n" + rows, "who", "text")
+    assert document["free_text"] == ["said"]
+    assert "column 'said' is free text: `block add` refuses it, give --ignore 'said'" in shown
+    assert "Comment" not in shown
+
+
 def test_repeated_keys_are_told_to_stand_in_the_way(tmp_path):
     document, text = checked(tmp_path)
     assert "`block add` refuses the file unless" in text
