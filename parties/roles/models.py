@@ -156,7 +156,7 @@ def model_facts(document: Mapping[str, object]) -> tuple[Fact, ...]:
         rows = document[title]
         assert isinstance(rows, list)
         shown += [(title, _shown(row)) for row in rows]
-    return tuple(Fact(name=name, text=text) for name, text in shown)
+    return tuple(Fact(name=name, text=text or "none") for name, text in shown)
 
 
 def _shown(value: object) -> str:

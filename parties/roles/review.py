@@ -42,7 +42,7 @@ def review_sections(
         section("Limits", _limits(request)),
         section("Settings", [Values(pairs=tuple((name, str(value)) for name, value in request.parameters))]),
         section("Difference to the last approved request", _differences(request, earlier)),
-        section("Mind", [Note(text=NOTE)]),
+        section("Keep in mind", [Note(text=NOTE)]),
     )
 
 

@@ -4,6 +4,7 @@ The dummy worker ends runs; what a real one would have left is computed here, by
 """
 
 import csv
+import html
 import json
 import stat
 from collections.abc import Mapping
@@ -26,6 +27,7 @@ from protocols.request import party
 from protocols.seeds import injected
 from protocols.wire import pack_arrays, unpack_arrays
 from tests.parties.commands.town import COMMON, Town, bad, good
+from tests.parties.console.browsing import with_ticket
 
 USE = """
 purpose = "churn"
@@ -109,6 +111,18 @@ def events(state: State) -> list[str]:
         f"{entry.event} {entry.result} {entry.object}"
         for entry in AuditLog(state.audit_path, state.name).entries()
     ]
+
+
+def test_the_console_shows_a_model_and_where_it_comes_from(trained: Trained) -> None:
+    bank = state_of(trained.town, "bank")
+    visitor = with_ticket(bank, "owner")
+    assert f'href="/models/{trained.digest}"' in visitor.get("/models").text
+    shown = visitor.get(f"/models/{trained.digest}").text
+    for fact in good("model", "show", trained.digest, "-s", trained.town.bank).out.splitlines():
+        assert html.escape(fact.split(None, 1)[1]) in shown, fact
+    assert "Not tested" in shown
+    traced = visitor.get(f"/trace?what={trained.digest}").text
+    assert catalog.code_digest() in traced
 
 
 def test_from_a_model_to_data_people_and_code_and_back(trained: Trained) -> None:

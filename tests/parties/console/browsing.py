@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 
 import httpx
@@ -18,6 +19,8 @@ from parties.console.app import console
 from parties.console.entrance import Entrance
 from parties.control.supervisor import Supervisor, only_one
 from parties.home.people import create_person
+from parties.home.state import State
+from parties.roles.reviewing import unlock
 from protocols.audit import AuditEvent, Entry, read
 from tests.parties.control.offices import EMAIL, PASSPHRASE, Offices
 
@@ -106,6 +109,15 @@ def house(offices: Offices, behaviour: str = "quick") -> Iterator[House]:
         finally:
             supervisor.stop()
             os.umask(mask)
+
+
+def with_ticket(state: State, person: str) -> Visitor:
+    """A browser at a console of the party, logged in by the terminal's link as a person whose key has no passphrase."""
+    entrance = Entrance.of(state, PORT, clock=Hands(), now=lambda: datetime.now(UTC))
+    client = TestClient(console(entrance, PORT), base_url=ADDRESS, follow_redirects=False)
+    answer = client.post(f"/enter/{entrance.tickets.issue(unlock(state, person, None))}")
+    assert answer.status_code == 303, answer.text
+    return Visitor(client)
 
 
 def add_block(offices: Offices, folder: Path) -> None:

@@ -42,7 +42,8 @@ def bank(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
     folder = tmp_path_factory.mktemp("offices")
     offices = make_offices(folder)
     add_block(offices, folder)
-    with house(offices) as found:
+    with house(offices) as found, pytest.MonkeyPatch.context() as patch:
+        patch.setattr("parties.console.views.WAIT", 0.1)  # no syft is there to follow a decision
         offices.ask(
             "ingest_foreign",
             name="steal",
@@ -246,7 +247,7 @@ def test_a_decision_goes_the_signed_way_and_its_reason_is_kept(bank: House) -> N
     assert dict(entry.detail)["reason"] == "checked with legal"
 
 
-def test_a_denial_and_a_revocation(bank: House) -> None:
+def test_R15_a_denial_and_a_revocation_that_says_before_what_it_does(bank: House) -> None:
     visitor, request = bank.logged_in(), submitted(bank)
     path = f"/requests/{digest(request)}"
     visitor.form(path, f"{path}/deny", reason="too many columns")
@@ -286,7 +287,7 @@ def test_foreign_code_is_shown_with_its_warnings_and_has_no_form(bank: House) ->
 # --- what is shown
 
 
-def test_the_page_shows_what_the_terminal_shows(bank: House) -> None:
+def test_R25_the_page_shows_what_the_terminal_shows(bank: House) -> None:
     request = submitted(
         bank,
         manifest=(LEAVES,),
@@ -339,11 +340,10 @@ def test_reading_a_request_and_the_log_is_logged_as_the_persons(bank: House) -> 
     assert visitor.get("/log?last=7").status_code == 404
 
 
-def test_mock_rows_are_marked_as_mock_and_no_real_row_is_shown(bank: House) -> None:
+def test_R23_mock_rows_are_marked_as_mock_and_no_real_row_is_shown(bank: House) -> None:
     shown = bank.logged_in().get("/blocks/customers").text
     assert shown.count("MOCK") >= 4
     assert "MOCK" in re.search("<title>.*</title>", shown)[0]  # type: ignore[index]
-    assert "mock-" in shown or "MOCK" in shown.split("<tbody>")[-1]
     assert not re.search(r"\bp0\d\d\d\b", shown), "a key of the file"
 
 
@@ -359,7 +359,7 @@ def test_every_answer_forbids_scripts_frames_and_storing(bank: House, path: str)
 
 
 @pytest.mark.parametrize("path", [*READING, "/login", "/foreign/1", "/nothing"])
-def test_every_page_has_a_language_one_heading_labels_and_no_script(bank: House, path: str) -> None:
+def test_R25_every_page_has_a_language_one_heading_labels_and_no_script(bank: House, path: str) -> None:
     shown = bank.logged_in().get(path).text
     assert '<html lang="en">' in shown
     assert len(re.findall("<h1>", shown)) == 1
