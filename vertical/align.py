@@ -105,7 +105,7 @@ def size_program(
     if role == ACTIVE:
         found = yield from size_client(keys, PASSIVE, seed, asked, group=group, crew=crew, observe=observe)
     else:
-        found = yield from size_server(keys, ACTIVE, seed, asked, crew=crew, observe=observe)
+        found = yield from size_server(keys, ACTIVE, seed, asked, group=group, crew=crew, observe=observe)
     return Outcome({"common": overlap_report(found.size, found.hidden, group)}, {})
 
 

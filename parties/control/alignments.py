@@ -6,7 +6,7 @@ version, published rows and commitment: a peer who fills a block anew to try out
 """
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +14,7 @@ from parties.control.database import transaction
 from parties.control.run_state import RunState
 from parties.home.agreements import own_peers
 from parties.home.policy import Policy
+from protocols.audit import AuditEvent, Entry
 from protocols.errors import AlignmentsUsedError
 from protocols.records import Scalar
 from protocols.request import ComputationRequest, party_named, set_in_words
@@ -90,6 +91,20 @@ def planned_alignments(request: ComputationRequest, own_name: str, policy: Polic
         )
         for peer in own_peers(request, own.role)
     )
+
+
+def left_open(entries: Iterable[Entry], target: str, run: int) -> tuple[str, ...]:
+    """The peers with whom this run of the target began an alignment, by the log, whose end isn't in it."""
+    peers: dict[str, None] = {}
+    for entry in entries:
+        detail = dict(entry.detail)
+        if entry.object != target or detail.get("run") != run:
+            continue
+        if entry.event is AuditEvent.PSI_STARTED:
+            peers[str(detail["peer"])] = None
+        elif entry.event is AuditEvent.PSI_FINISHED:
+            peers.clear()
+    return tuple(peers)
 
 
 def use(database: sqlite3.Connection, digest: str, run: int, planned: Sequence[Planned]) -> None:

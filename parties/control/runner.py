@@ -7,8 +7,16 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from pathlib import Path
 
-from parties.control.alignments import Alignments, Planned, planned_alignments, use
-from parties.control.endings import PEER_REVOKED, WITHDRAWN_FILE, delete_passing, mark_withdrawn, run_end
+from parties.control.alignments import Alignments, Planned, left_open, planned_alignments, use
+from parties.control.endings import (
+    HALF,
+    PASSING,
+    PEER_REVOKED,
+    WITHDRAWN_FILE,
+    delete_passing,
+    mark_withdrawn,
+    run_end,
+)
 from parties.control.models import Models, StoredModel
 from parties.control.run_specs import RunSpecs
 from parties.control.runs import ENDED, Ledger, Reservation, RunState
@@ -163,6 +171,7 @@ class Runner:
             end = RunState.INTERRUPTED if reservation.resumed else RunState.FAILED
             self._ledger.finish(digest, run, end, to_wire(error), self._now(), committed=False)
             self._journal.failed(EVENTS[end], self._journal.itself, target, run=run, reason=to_wire(error))
+            self._end_alignments(digest, run, to_wire(error))
             raise StateError(f"the worker of run {run} could not be started: {error}") from error
 
     def commit(self, digest: str, run: int) -> None:
@@ -261,6 +270,7 @@ class Runner:
             self._ledger.finish(digest, run, RunState.INTERRUPTED, reason, self._now(), committed=False)
             target, event = f"request {digest}", AuditEvent.RUN_INTERRUPTED
             self._journal.failed(event, self._journal.itself, target, run=run, reason=reason)
+            self._end_alignments(digest, run, reason)
 
     def settle_if_gone(self, digest: str, run: int) -> None:
         """Writes the end of a run that the ledger believes to be RUNNING and that no worker works on."""
@@ -288,8 +298,25 @@ class Runner:
                 "exit": -1 if status is None else status,
             }
             self._journal.ok(EVENTS[end.state], self._journal.itself, f"request {digest}", **detail)
+            self._tidy(digest, folder, HALF)
         if self._ledger.find(digest).state in (RunState.DONE, RunState.CANCELLED, RunState.REVOKED):
             self._tidy(digest, folder)
+        if not end.logged:
+            self._end_alignments(digest, run, end.reason)
+
+    def _end_alignments(self, digest: str, run: int, reason: str) -> None:
+        """Logs the end of an alignment whose worker can't any more; with it went the blinded sets in its memory."""
+        target = f"request {digest}"
+        for peer in left_open(self._journal.log.entries(), target, run):
+            self._journal.failed(
+                AuditEvent.PSI_FINISHED,
+                self._journal.itself,
+                target,
+                run=run,
+                peer=peer,
+                alignment=f"none: the run ended before ({reason})",
+                messages="not counted: its worker ended without a word",
+            )
 
     def _peers(self, digest: str) -> str:
         try:
@@ -299,12 +326,12 @@ class Runner:
             return "another party"
         return " or ".join(entry.name for entry in parties if entry.name != self._state.name)
 
-    def _tidy(self, digest: str, folder: Path) -> None:
+    def _tidy(self, digest: str, folder: Path, names: Sequence[str] = PASSING) -> None:
         """Deletes checkpoints, temporary material and the private seed of an ended run, and logs that it did."""
-        deleted = delete_passing(folder)
+        deleted = delete_passing(folder, names)
         if deleted:
-            target, names = f"request {digest}", " ".join(deleted)
-            self._journal.ok(AuditEvent.TEMPORARY_DELETED, self._journal.itself, target, deleted=names)
+            target, there = f"request {digest}", " ".join(deleted)
+            self._journal.ok(AuditEvent.TEMPORARY_DELETED, self._journal.itself, target, deleted=there)
 
     def _expired(self, digest: str) -> bool:
         request = self._documents.request(digest).request

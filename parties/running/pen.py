@@ -1,7 +1,7 @@
 """The worker's pen for its party's audit log."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import datetime
 from pathlib import Path
 
@@ -10,6 +10,8 @@ from parties.running.ending import End
 from parties.running.runspec import RESULT_DETAIL, RunSpec, State
 from protocols.audit import AuditEvent, AuditLog, Result, SignedHead, head_detail
 from protocols.errors import AuditError, FedaccordError
+from protocols.gate import ReleaseUse
+from protocols.psi import PSI_KINDS, PSI_SIZE_KINDS
 from protocols.records import Scalar
 from protocols.request import ComputationRequest, party, set_in_words
 
@@ -23,6 +25,7 @@ _ENDS = {
     State.CANCELLED: AuditEvent.RUN_CANCELLED,
     State.REVOKED: AuditEvent.RUN_CANCELLED,
 }
+ALIGNING = frozenset(kind.__name__ for kind in (*PSI_KINDS, *PSI_SIZE_KINDS))
 
 
 class WorkerPen:
@@ -75,9 +78,22 @@ class WorkerPen:
         Equal tags in both logs say that both parties speak of the same people in one order; a mere size has no tag.
         """
         detail: dict[str, Scalar] = {"alignment": tag or "none: only a size was learnt"}
-        for entry in self._request.parties:
-            detail[f"set of {entry.name}"] = set_in_words(self._request, entry.role)
-        self.write(AuditEvent.PSI_FINISHED, Result.OK, **detail)
+        self.write(AuditEvent.PSI_FINISHED, Result.OK, **detail, **self._sets())
+
+    def alignment_cut_short(self, reason: str, uses: Iterable[ReleaseUse]) -> None:
+        """The run ended before its alignment was logged: how many messages of each kind went through says how far it
+        came, and so what either side may know."""
+        went = [f"{use.kind} {use.messages}" for use in uses if use.kind in ALIGNING and use.messages]
+        detail: dict[str, Scalar] = {
+            "alignment": f"none: the run ended before ({reason})",
+            "messages": ", ".join(went) or "none",
+        }
+        self.write(AuditEvent.PSI_FINISHED, Result.FAILED, **detail, **self._sets())
+
+    def _sets(self) -> dict[str, Scalar]:
+        return {
+            f"set of {entry.name}": set_in_words(self._request, entry.role) for entry in self._request.parties
+        }
 
     def fault(self, role: str, problem: FedaccordError, *, closed: bool) -> None:
         """What last went wrong with a peer that the run went on without, and whether it gave its closing head."""

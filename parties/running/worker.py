@@ -96,6 +96,8 @@ class Worker:
         self._progress = ProgressFile(folder, self._traffic)
         self._checkpoints: Checkpoints  # opened with the seed
         self._connected = Connected(links={}, peers=())
+        self._gate: Gate | None = None
+        self._aligned = not aligned_roles(self._request.manifest)  # or has nothing to align
 
     def run(self) -> ExitCode:
         """Works, and writes the end whatever it is."""
@@ -146,7 +148,7 @@ class Worker:
             state, used = self._checkpoints.load(step)
             program.close()
             program = _program(computation, replace(inputs, resume=state))
-        gate = self._tools.gate(self._request, self._spec.role, used)
+        gate = self._gate = self._tools.gate(self._request, self._spec.role, used)
         driver = self._driver(computation, gate, kinds)
         outcome = drive(program, driver)
         if not self._connected.links:  # nobody was sent a message: the run counts from its release on
@@ -256,9 +258,10 @@ class Worker:
         released = self._released(outcome, groups, keys)
         write_private(self._folder / ARTIFACTS_FILE, wire.pack_arrays(stays))
         write_json(self._folder / TRAFFIC_FILE, {"releases": [asdict(use) for use in driver.gate.summary()]})
-        if aligned_roles(self._request.manifest):
+        if not self._aligned:
             tag = outcome.artifacts.get(ALIGNMENT_TAG)
             self._pen.aligned("" if tag is None else tag.tobytes().decode())
+            self._aligned = True
         self._pen.program_finished(self._traffic)
         self._progress.phase("goodbye")
         star = computation.star
@@ -287,6 +290,8 @@ class Worker:
         """Deletes what passes, logs the end once, and says it last, so that whoever reads it finds all in place."""
         try:
             self._delete(end.state)
+            if not self._aligned:
+                self._pen.alignment_cut_short(end.reason, self._gate.summary() if self._gate else ())
             result = self._folder / RESULT_FILE
             released = hashlib.sha256(result.read_bytes()).hexdigest() if end.state is State.DONE else ""
             self._pen.end(end, self._traffic, released)

@@ -34,7 +34,8 @@ Threat model: honest-but-curious parties under the Diffie-Hellman assumption on 
 its set with guessed keys to test them, or that asks with few keys. Against that stand the published bound on the set
 and its commitment in the request, the budget of alignments and the largest set in each party's policy, the smallest
 set (`least`), and that a padded set can hide a small one from the last of these. A client can name fewer matches than
-there are, or tell a wrong size.
+there are, or tell another size that could be. A server that answers falsely can mislead a client about who is common,
+even into naming the tags of people whom the server doesn't hold; answers that repeat a point are refused.
 
 The structure is openmined-psi's RAW one: exact, no false positives. Anything derived from a key without the session
 secret stays out of logs and reports: few or short keys can be guessed from a plain hash.

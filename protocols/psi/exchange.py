@@ -76,6 +76,8 @@ def ask(
     )
     if len(response) != shown:
         raise ProtocolError(f"{server} answered {len(response)} psi points, asked were {shown}")
+    if len(np.unique(as_texts(response))) != shown:  # different points stay different under any exponent
+        raise ProtocolError(f"{server} answered different psi points with one")
     answered = yield from finished(begun, meter, server)
     return Asked(own=own, answered=answered, setup=setup)
 

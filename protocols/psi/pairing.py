@@ -90,6 +90,8 @@ def psi_server(
     tags = yield from collect(client, PsiMatches, ascending=True)
     if len(tags) < terms.least:
         raise too_few(f"<{terms.least}", terms)
+    if len(tags) > terms.most:
+        raise ProtocolError(f"{client} names {len(tags)} common people, the request allows {terms.most}")
     secret = (yield from receive(client, PsiSecret)).secret
     own = yield from compute(_tags, secret, keys)
     order = np.argsort(as_texts(own))

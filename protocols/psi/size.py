@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from protocols.disclosure import Hidden, coarse_overlap
+from protocols.errors import ProtocolError
 from protocols.program import Observe, Program, Send, receive, silent
 from protocols.psi.blinding import find
 from protocols.psi.crew import ALONE, Crew
@@ -53,11 +54,19 @@ def size_server(
     seed: bytes,
     terms: PsiTerms = ANY,
     *,
+    group: int,
     crew: Crew = ALONE,
     observe: Observe = silent,
 ) -> Program[OverlapSize]:
-    """The server's side; it knows of the number what the client tells."""
-    yield from answer(keys, client, seed, terms, crew=crew, observe=observe, shuffled=True)
+    """The server's side; it knows of the number what the client tells.
+
+    ProtocolError for a number that no client could find between these sets, or that isn't rounded as agreed.
+    """
+    shown = yield from answer(keys, client, seed, terms, crew=crew, observe=observe, shuffled=True)
     crew.rest()
     told = yield from receive(client, PsiSize)
+    if told.size % group or told.size > max(0, min(len(keys), shown) - group):
+        raise ProtocolError(
+            f"{client} told a number of common people that can't be, or isn't rounded to {group}"
+        )
     return OverlapSize(size=told.size, hidden=Hidden(told.hidden))

@@ -110,6 +110,8 @@ def assert_taken_up(lab: Lab, request: ComputationRequest, twin: Mapping[str, Ou
         assert [start["resumed"] for start in starts] == [False, True]
         assert [start["run"] for start in starts] == [1, 1]
         assert lab.view(name, request)["used"] == 1
+        psi = [event for event in lab.events(name, request) if event.startswith("psi_")]
+        assert psi == ["psi_started", "psi_finished"] * 2
         lab.check_model(name, request, twin)
 
 

@@ -1,7 +1,7 @@
 """A worker without a protocol: `python dummy_worker.py BEHAVIOUR RUNFOLDER`, as the supervisor has to bear with.
 
 quick: one message, a result, DONE.        steps: works until told to stop.      unmet: FAILED before its first message.
-vanish: one message, then gone at once.    stubborn: ignores every word.
+vanish: one message, half a result, then gone at once.    stubborn: ignores every word.
 resume: like steps at first, like quick when it is taken up.
 """
 
@@ -64,6 +64,9 @@ def main(behaviour: str, folder: Path) -> None:
     assert answer["ok"], answer
     taken_up = (folder / "checkpoints").exists()
     if behaviour == "vanish":
+        (folder / "temporary").mkdir()
+        for half in ("temporary/part", "artifacts.bin", "result.json", "private.seed"):
+            (folder / half).write_bytes(b"x")
         progress(folder, "RUNNING")
         os.kill(os.getpid(), signal.SIGKILL)
     if behaviour == "steps" or (behaviour == "resume" and not taken_up):

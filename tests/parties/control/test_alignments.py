@@ -15,7 +15,7 @@ from protocols.approval import Decision
 from protocols.audit import AuditEvent, AuditLog, Entry, Result
 from protocols.psi import PsiTerms, psi_manifest, size_manifest
 from protocols.request import BlockEntry, ComputationRequest, Release, digest
-from tests.parties.control.offices import COMMITMENT, EMAIL, Offices, copied, make_offices
+from tests.parties.control.offices import COMMITMENT, EMAIL, Offices, copied, make_offices, until
 
 TERMS = PsiTerms(client_rows=100, server_rows=200)
 PAIRS, SIZE = psi_manifest("active", "passive", TERMS), size_manifest("active", "passive", TERMS)
@@ -171,3 +171,29 @@ def test_a_run_that_never_sent_a_message_uses_nothing(template: Offices, tmp_pat
         for _ in range(2):
             assert mine.start(request)["ok"]
             mine.wait(request, "FAILED")
+
+
+def test_an_alignment_whose_worker_was_killed_has_an_end_counts_and_leaves_no_half_result(
+    template: Offices, tmp_path: Path
+) -> None:
+    mine = copied(template, tmp_path)
+    _allow(mine, Policy(max_psi_runs=1))
+    with serving(mine, "vanish"):
+        request, next_one = asked(mine, 1), asked(mine, 2)
+        for attempt in (1, 2):
+            assert mine.start(request)["ok"]
+            mine.wait(request, "INTERRUPTED")
+            until(lambda: len(entries(mine, AuditEvent.PSI_FINISHED)), attempt.__eq__, 5)
+        assert mine.start(next_one)["error"] == "alignments_used"
+    ends = entries(mine, AuditEvent.PSI_FINISHED)
+    assert {entry.result for entry in ends} == {Result.FAILED}
+    assert {dict(entry.detail)["alignment"] for entry in ends} == {
+        "none: the run ended before (worker_ended)"
+    }
+    assert {dict(entry.detail)["peer"] for entry in ends} == {"shop"}
+    (folder,) = (mine.bank.folder / "runs").iterdir()
+    left = {path.name for path in folder.iterdir()}
+    assert not left & {"temporary", "artifacts.bin", "result.json"}
+    assert "private.seed" in left  # it is taken up again with that
+    deleted = [dict(entry.detail)["deleted"] for entry in entries(mine, AuditEvent.TEMPORARY_DELETED)]
+    assert deleted == ["temporary artifacts.bin result.json"] * 2

@@ -18,7 +18,7 @@ def trace_of(bank: int, shop: int, common: int, terms: PsiTerms, *, size: bool =
     if size:
         programs = {
             "bank": size_client(sets[0], "shop", SEED, terms, group=10),
-            "shop": size_server(sets[1], "bank", OTHER_SEED, terms),
+            "shop": size_server(sets[1], "bank", OTHER_SEED, terms, group=10),
         }
         simulate(programs, observe=trace.observe)
     else:

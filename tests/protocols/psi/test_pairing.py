@@ -1,13 +1,18 @@
 """Alignment: exact, in the same order at both, and no key leaves a party."""
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from protocols.errors import OverlapError, ProtocolError, SubjectKeyError
+from protocols.program import Program, Send, receive, simulate
 from protocols.psi import PsiTerms, align_in_clear, psi_client, psi_server
-from protocols.psi.messages import PsiMatches, PsiRequest, PsiSecret, PsiSetup
+from protocols.psi.blinding import Items, as_texts
+from protocols.psi.curve import blind_keys, blind_points, new_secret
+from protocols.psi.messages import PsiMatches, PsiRequest, PsiResponse, PsiSecret, PsiSetup
 from protocols.seeds import injected
 from protocols.wire import Message, encode
 from tests.protocols.psi.sets import OTHER_SEED, SEED, align, people, play
@@ -243,3 +248,64 @@ def test_dummies_of_both_sides_never_match_even_under_one_seed():
     left, right = align(bank, shop, seed=OTHER_SEED, terms=PsiTerms(bucket=50))
     assert [bank[row] for row in left.rows] == [shop[row] for row in right.rows]
     assert sorted(left.rows.tolist()) == list(range(20, 30))
+
+
+def _points(raw: bytes) -> Items:
+    return np.frombuffer(raw, np.uint8).reshape(-1, 33)
+
+
+def _hostile(change: Callable[[Items], Items], of: int) -> Program[None]:
+    """A server of the bank's own people which changes its true response, and says that it has `of` points."""
+    asked = yield from receive("bank", PsiRequest)
+    secret = new_secret()
+    setup = _points(blind_keys(secret, [b"k" + key for key in people(30)]))
+    yield Send("bank", PsiSetup(30, setup[np.argsort(as_texts(setup))]))
+    yield Send("bank", PsiResponse(of, change(_points(blind_points(secret, asked.items.tobytes())))))
+    raise _Answered  # what the client does next is the client's
+
+
+class _Answered(Exception):
+    pass
+
+
+@pytest.mark.parametrize(
+    ("change", "of", "told"),
+    [
+        (lambda points: np.repeat(points[:1], 30, axis=0), 30, "answered different psi points with one"),
+        (lambda points: np.concatenate([points[:29], points[:1]]), 30, "different psi points with one"),
+        (lambda points: points[:29], 29, "answered 29 psi points, asked were 30"),
+        (lambda points: np.concatenate([points, points[:1]]), 31, "answered 31 psi points, asked were 30"),
+        (lambda points: np.insert(points[:, 1:], 0, 255, axis=1), 30, "shop sent points that are none"),
+    ],
+    ids=["one for all", "one twice", "one less", "one more", "no points"],
+)
+def test_a_server_that_answers_falsely_gets_no_tag(change, of, told):
+    """One known point for all would make the client name everybody, and the secret would let their keys be guessed."""
+    sent: list[Message] = []
+    ends: list[Exception] = []
+
+    def client() -> Program[None]:
+        try:
+            yield from psi_client(people(30), "shop", SEED)
+        except ProtocolError as problem:
+            ends.append(problem)
+
+    def server() -> Program[None]:
+        with pytest.raises(_Answered):
+            yield from _hostile(change, of)
+
+    simulate({"bank": client(), "shop": server()}, observe=lambda *seen: sent.append(seen[2]))
+    (problem,) = ends
+    assert told in str(problem)
+    assert not [message for message in sent if isinstance(message, PsiMatches | PsiSecret)]
+
+
+def test_a_client_that_names_more_people_than_the_request_allows_is_refused():
+    """Both sets are the same 30 people; the client holds to no bound, the server to 20."""
+
+    programs = {
+        "bank": psi_client(people(30), "shop", SEED),
+        "shop": psi_server(people(30), "bank", OTHER_SEED, PsiTerms(most=20)),
+    }
+    with pytest.raises(ProtocolError, match="bank names 30 common people, the request allows 20"):
+        simulate(programs)

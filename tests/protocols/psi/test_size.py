@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from protocols.disclosure import Hidden
-from protocols.errors import OverlapError, WireError
-from protocols.program import silent, simulate
+from protocols.errors import OverlapError, ProtocolError, WireError
+from protocols.program import Program, Send, silent, simulate
 from protocols.psi import OverlapSize, PsiTerms, size_client, size_server
 from protocols.psi.blinding import find
 from protocols.psi.crew import ALONE
@@ -21,7 +21,7 @@ def sizes(
 ) -> OverlapSize:
     programs = {
         "bank": size_client(bank, "shop", SEED, terms, group=group),
-        "shop": size_server(shop, "bank", OTHER_SEED, terms),
+        "shop": size_server(shop, "bank", OTHER_SEED, terms, group=group),
     }
     results = simulate(programs, observe=observe)
     assert results["bank"] == results["shop"]
@@ -103,3 +103,16 @@ def test_a_set_below_the_minimum_gets_no_answer():
 def test_a_size_that_contradicts_itself_is_no_message(size, hidden):
     with pytest.raises(WireError, match="PsiSize"):
         PsiSize(size, hidden)
+
+
+@pytest.mark.parametrize("size", [35, 60, 1 << 40])
+def test_a_number_that_cannot_be_or_is_not_rounded_is_refused(size: int) -> None:
+    """The client lies: of 60 and 90 people at most 50 can be common and told, in tens."""
+
+    def liar() -> Program[None]:
+        yield from ask(people(60), "shop", SEED, ANY, crew=ALONE, observe=silent, shuffled=True)
+        yield Send("shop", PsiSize(size, 0))
+
+    server = size_server(people(90), "bank", OTHER_SEED, ANY, group=10)
+    with pytest.raises(ProtocolError, match="bank told a number of common people"):
+        simulate({"bank": liar(), "shop": server})
