@@ -62,7 +62,7 @@ class Wish:
             purpose=self.purpose,
             purpose_text=self.purpose_text,
             computation=computation,
-            parties=tuple(_party(text, role) for text, role in zip(self.blocks, ROLES, strict=True)),
+            parties=tuple(named_block(text, role) for text, role in zip(self.blocks, ROLES, strict=True)),
             parameters=parameters,
             minimum_group=self.minimum_group,
             minimum_overlap=self.minimum_overlap,
@@ -72,7 +72,11 @@ class Wish:
 
 def rehearse_alignment(state: State, wish: Wish, *, tell: Tell) -> tuple[dict[str, object], str]:
     """The request that the wish becomes and its rehearsal on the mocks; nothing is submitted."""
-    plan = wish.plan()
+    return rehearse_asked(state, wish.plan(), tell=tell)
+
+
+def rehearse_asked(state: State, plan: Plan, *, tell: Tell) -> tuple[dict[str, object], str]:
+    """The request that the plan becomes and its rehearsal on the mocks, as a document and as text."""
     offers = analyst.read_offers(analyst.connect_all(state, _names(plan)))
     request = analyst.draft(state, plan, offers)
     document, text = rehearsal_text(request, rehearse(request, offers, printed_progress("rehearsal", tell)))
@@ -96,6 +100,28 @@ def align(
     StateError when the run didn't end well.
     """
     plan = wish.plan()
+    digest, results = ask_and_run(
+        state, plan, "alignment", key=key, rehearsed=rehearsed, wait=wait, tell=tell, sleep=sleep, now=now
+    )
+    return result_text(digest, results)
+
+
+def ask_and_run(
+    state: State,
+    plan: Plan,
+    what: str,
+    *,
+    key: "Ed25519PrivateKey",
+    rehearsed: bool,
+    wait: float,
+    tell: Tell,
+    sleep: Callable[[float], None] = time.sleep,
+    now: Callable[[], float] = time.monotonic,
+) -> tuple[str, dict[str, object]]:
+    """Asks the plan's parties, waits for them, runs it: the request's digest and what each party releases.
+
+    `what` names the run in an error. Raises like `align`.
+    """
     sites = analyst.connect_all(state, _names(plan))
     offers = analyst.read_offers(sites)
     request = analyst.draft(state, plan, offers)
@@ -112,8 +138,8 @@ def align(
         _, text = standing_text(request, standing)
         reasons = {status.reason.removeprefix("peer_stopped:") for status in standing if status.reason}
         meaning = "; ".join(explained(reason, {}) for reason in sorted(reasons))
-        raise StateError(f"the alignment didn't end well ({meaning}):\n{text}")
-    return result_text(digest, analyst.results(request, sites))
+        raise StateError(f"the {what} didn't end well ({meaning}):\n{text}")
+    return digest, analyst.results(request, sites)
 
 
 def await_approvals(
@@ -174,7 +200,8 @@ def _common(result: object) -> Mapping[str, object]:
     return common if isinstance(common, Mapping) else {}
 
 
-def _party(text: str, role: str) -> PlanParty:
+def named_block(text: str, role: str) -> PlanParty:
+    """The party of a plan that PARTY/BLOCK names; ConfigError for another form."""
     name, separator, block = text.partition("/")
     if not (name and separator and block):
         raise ConfigError(f"{text!r}: expected PARTY/BLOCK, for example bank/customers")

@@ -16,6 +16,7 @@ from parties.home.policy import read_policy
 from parties.home.state import State
 from parties.roles.controller_facts import controller_sections
 from parties.roles.facts import Content, Note, Section, facts_text, section
+from parties.roles.history import history_section
 from parties.roles.policy_facts import policy_sections
 from parties.roles.review import listing_text, review_sections
 from protocols.approval import Decision, Role, decide, decision_text
@@ -121,6 +122,7 @@ def page(state: State, start: str, *, person: str = "owner", origin: str = SOCKE
             *review_sections(request, _last_approved(state, request, digest)),
             *policy_sections(read_policy(state.folder), request, state.name, datetime.now(UTC)),
             *own,
+            history_section(state, request, digest, _records(ask(state.folder, "requests"), "requests")),
             *([section("Alignments so far", [Note(text=line) for line in alignments])] if alignments else ()),
             section("State", [Note(text=f"{document['state']} {document['reason']}".strip())]),
             section("Decisions", _decisions(document)),

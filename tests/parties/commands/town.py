@@ -23,6 +23,7 @@ from parties.cli import main
 from parties.control.asking import ask
 from parties.control.socket import call
 from parties.control.supervisor import Options, Supervisor
+from parties.control.workers import WORKER_COMMAND
 from parties.home.state import State, open_state
 from parties.shim import digest_of
 from parties.syft_side.fake_datasite import FakeDatasite
@@ -30,6 +31,8 @@ from parties.syft_side.publication import Publication
 from protocols.errors import DatasiteError, StateError
 from tests.parties.control.offices import DUMMY, free_ports
 
+REAL = "real"
+"""The behaviour of the workers that a served party has."""
 EMAIL = "ana@lab.example.org"
 ORGANISATIONS = {"bank": "Example Bank", "shop": "Example Shop", "ana": "Example Lab"}
 SECRETS = ("PERSON-", "sentinel")
@@ -287,7 +290,7 @@ def _open(town: Town, state: State, behaviour: str, stack: ExitStack) -> None:
             model_wanted=catalog.model_wanted,
             model_fits=catalog.check_trained,
             blocks=lambda: tuple(schema.block for schema in store.list()),
-            worker_command=(sys.executable, str(DUMMY), behaviour),
+            worker_command=WORKER_COMMAND if behaviour == REAL else (sys.executable, str(DUMMY), behaviour),
         ),
     )
     supervisor.start()

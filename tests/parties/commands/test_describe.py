@@ -1,0 +1,106 @@
+"""The command `describe` with a real supervisor and a real worker, on a real block; only syft is played."""
+
+import re
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from parties.blocks.store import Store
+from parties.control.asking import ask
+from parties.home.state import open_state
+from protocols.audit import AuditEvent, AuditLog
+from tests.parties.commands.town import REAL, Town, good, running_town, words_of
+
+
+@pytest.fixture(scope="module")
+def town(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Town]:
+    with running_town(tmp_path_factory.mktemp("town"), REAL) as made:
+        yield made
+
+
+def approve_next(town: Town, known: set[str]) -> None:
+    """The bank's owner approves the first request that isn't known yet."""
+    for _ in range(400):
+        rows = ask(town.bank, "requests")["requests"]
+        assert isinstance(rows, list)
+        new = [str(row["digest"]) for row in rows if row["digest"] not in known]
+        if new:
+            good("review", "approve", new[0], "--reason", "fine", "-s", town.bank)
+            return
+        time.sleep(0.05)
+
+
+def described(town: Town, *more: str) -> dict[str, object]:
+    """What the bank releases; its owner approves meanwhile."""
+    rows = ask(town.bank, "requests")["requests"]
+    assert isinstance(rows, list)
+    known = {str(row["digest"]) for row in rows}
+    owner = threading.Timer(0.5, approve_next, (town, known))
+    owner.start()
+    words = ("describe", "bank/customers", "--wait", "1", "--json", "-s", town.ana, *more)
+    document = good(*words).document
+    owner.join()
+    results = document["results"]
+    assert isinstance(results, dict)
+    (result,) = results.values()
+    return dict(result["report"])
+
+
+def test_a_dry_run_is_of_one_party_and_of_mock_people(town: Town) -> None:
+    said = good("describe", "bank/customers", "--dry-run", "-s", town.ana).out
+    assert "MOCK" in said
+    assert "holder" in said
+    assert "0 messages" in said
+
+
+def test_numbers_come_from_one_party_and_a_rerun_without_one_person_is_suppressed(town: Town) -> None:
+    first = described(town, "--columns", "income,job")
+    income = first["column income"]
+    assert isinstance(income, dict)
+    assert (first["people"], income["people"]) == (60, 60)
+    assert income["mean"] == 1210.0  # 1000 + 7 * 29.5 = 1206.5
+    job = first["column job"]
+    assert "sentinel" not in str(job)
+    assert set(income["quantiles"]) == {"25%", "50%", "75%"}
+    again = described(town, "--columns", "income,job")
+    assert again == first, "the same people are no difference"
+    _erase_one(town)
+    after = described(town, "--columns", "income,job")
+    for name in ("people", "column income", "column job"):
+        value = after[name]
+        assert isinstance(value, dict)
+        assert value["reason"] == "differs from an earlier release by fewer than 10 people", name
+    text = good("review", "list", "-s", town.bank).out
+    assert len(re.findall(r"used 1 of 1", text)) == 3
+    shown = words_of(good("review", "show", _newest(town), "-s", town.bank).out)
+    assert shown.count("by ana for feasibility check") == 2, "the two runs before it"
+    assert "3 groups suppressed for their difference" not in shown, "that was this request itself"
+    bank = open_state(town.bank, test_mode=True)
+    released = [
+        e for e in AuditLog(bank.audit_path, "bank").entries() if e.event is AuditEvent.RESULT_RELEASED
+    ]
+    assert len(released) == 3
+    assert not any(b"PERSON" in path.read_bytes() for path in (town.bank / "released").rglob("*.*"))
+
+
+def _newest(town: Town) -> str:
+    rows = ask(town.bank, "requests")["requests"]
+    assert isinstance(rows, list)
+    return str(rows[-1]["digest"])
+
+
+def _erase_one(town: Town) -> None:
+    """The file without one person becomes the block's next version, and the analyst sees it."""
+    file = Path(town.folder / "bank.csv")
+    lines = file.read_text().splitlines()
+    file.write_text("\n".join(lines[:-1]) + "\n")
+    add = ("block", "add", file, "--name", "customers", "--label", "churned", "--key", "person")
+    good(*add, "--split", "split", "--replace", "-s", town.bank)
+    assert Store(town.bank / "blocks").describe("customers").version == 2
+    for _ in range(200):
+        if any(each.schema.version == 2 for each in town.sites["bank"].datasets()):
+            return
+        time.sleep(0.05)
