@@ -1,5 +1,6 @@
 """Running the console: on 127.0.0.1, until Ctrl-C."""
 
+import contextlib
 import socket
 import time
 from collections.abc import Callable
@@ -38,7 +39,8 @@ def run_console(state: State, *, port: int, signer: Signer | None, tell: Tell) -
             limit_concurrency=CONNECTIONS,
             timeout_graceful_shutdown=2,
         )
-        uvicorn.Server(config).run(sockets=[listener])
+        with contextlib.suppress(KeyboardInterrupt):  # which is how it ends
+            uvicorn.Server(config).run(sockets=[listener])
 
 
 def _listening(port: int) -> socket.socket:
