@@ -5,7 +5,16 @@ from typing import Annotated
 
 import typer
 
-from parties.commands.options import DigestArgument, JsonOption, StateOption, example, party, show
+from parties.commands.options import (
+    DigestArgument,
+    JsonOption,
+    PassphraseOption,
+    StateOption,
+    example,
+    party,
+    passphrase,
+    show,
+)
 
 model = typer.Typer(
     help="This party's parts of trained models; each is known by the digest of its training's request.",
@@ -42,17 +51,28 @@ def show_one(digest: DigestArgument, state: StateOption, as_json: JsonOption = F
     show(document, as_json, text)
 
 
-@model.command("export", epilog=example("fedaccord model export 3fa9c1 --out model-3fa9c1 --state bank"))
+@model.command(
+    "export",
+    epilog=example(
+        "fedaccord model export 3fa9c1 --out model-3fa9c1 --reason 'scoring at the branch' --state bank"
+    ),
+)
 def export(
     digest: DigestArgument,
     out: Annotated[Path, typer.Option(help="New folder for model.pt and model.json.")],
+    reason: Annotated[str, typer.Option(help="Why it may leave; logged, and kept with the model.")],
     state: StateOption,
+    person: Annotated[str, typer.Option("--as", help="The owner who decides.")] = "owner",
+    passphrase_file: PassphraseOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Write this party's part as a plain torch state dict (model.pt) with a description (model.json)."""
+    """Write this party's part as a torch state dict (model.pt) with a description (model.json), as an owner decides."""
     from parties.roles.models import export_model
+    from parties.roles.reviewing import key_path
 
-    document, text = export_model(party(state), digest, out)
+    here = party(state)
+    words = passphrase(passphrase_file, key_path(here, person))
+    document, text = export_model(here, digest, out, person=person, reason=reason, passphrase=words)
     show(document, as_json, text)
 
 

@@ -14,14 +14,19 @@ from parties.computation import Arrays
 from parties.control.runs import Ledger
 from parties.home.documents import Documents
 from parties.home.journal import Actor, Journal
+from parties.home.people import find_person
 from parties.home.private_files import make_private_folder, write_json, write_private
 from parties.home.state import State
 from parties.roles.facts import Fact
 from parties.roles.model_records import ModelRecord, find_model, model_records, read_arrays
 from protocols.audit import AuditEvent
-from protocols.errors import ModelError, StateError
+from protocols.errors import ApprovalError, FedaccordError, ModelError, StateError
+from protocols.keys import load_key, public_hex
+from protocols.records import check_text
 from protocols.wire import pack_arrays
 
+NOT_TESTED = "not tested"
+ATTACKS = ("membership inference", "feature inference", "label leakage from gradients")
 FORMAT = "fedaccord model part, version 1"
 TENSORS_FILE, DESCRIPTION_FILE = "model.pt", "model.json"
 
@@ -57,12 +62,17 @@ def show_model(state: State, start: str) -> tuple[dict[str, object], str]:
     return document, "\n".join(f"{fact.name:<12} {fact.text}" for fact in model_facts(document))
 
 
-def export_model(state: State, start: str, folder: Path) -> tuple[dict[str, object], str]:
-    """Writes the part into a new folder (0700), as a torch state dict and its description; the export is logged first.
+def export_model(
+    state: State, start: str, folder: Path, *, person: str, reason: str, passphrase: bytes | None
+) -> tuple[dict[str, object], str]:
+    """Writes the part into a new folder (0700), as a torch state dict and its description.
 
-    Raises ModelError for a withdrawn model or a part that isn't whole, StateError for a folder that isn't new.
+    That is a decision of its own, by one of our owners who proves it with their key and says why: it is logged before
+    anything is written, and stands in the description. Raises ApprovalError for anybody else and without a reason,
+    ModelError for a withdrawn model or a part that isn't whole, StateError for a folder that isn't new.
     """
     record = find_model(state, start)
+    decided = _owner_decides(state, _target(record), person, reason, passphrase)
     if record.withdrawn:
         raise ModelError(f"model {record.digest[:12]} was withdrawn: {record.withdrawn}")
     arrays = record.arrays()
@@ -76,10 +86,16 @@ def export_model(state: State, start: str, folder: Path) -> tuple[dict[str, obje
         "part": dict(part),
         "preprocessing": dict(record.left.preprocessing(record.role, arrays)),
         "tensors": {name: {"shape": list(a.shape), "dtype": a.dtype.name} for name, a in tensors.items()},
-        "leakage_tests": "not tested",
+        "leakage_tests": NOT_TESTED,
+        "decision": {"person": decided.who, "reason": reason},
     }
     with _journal(state).before(
-        AuditEvent.MODEL_EXPORTED, _owner(state), _target(record), run=record.runs[-1]
+        AuditEvent.MODEL_EXPORTED,
+        decided,
+        _target(record),
+        run=record.runs[-1],
+        reason=reason,
+        leakage=NOT_TESTED,
     ):
         make_private_folder(folder)
         write_private(folder / TENSORS_FILE, _state_dict(tensors))
@@ -87,8 +103,25 @@ def export_model(state: State, start: str, folder: Path) -> tuple[dict[str, obje
     told = {name: value for name, value in description.items() if name != "preprocessing"}
     return told, (
         f"{len(tensors)} tensors in {folder / TENSORS_FILE}, described in {folder / DESCRIPTION_FILE} (mode 0600)\n"
-        "whether they tell who was trained on has not been tested: decide on their release as on the data's"
+        f"NOT TESTED: {', '.join(ATTACKS)}; decided all the same by {decided.who}: {reason}"
     )
+
+
+def _owner_decides(state: State, target: str, person: str, reason: str, passphrase: bytes | None) -> Actor:
+    """The owner, who has the key of people.json; a refusal is logged."""
+    who = find_person(state.folder, person)
+    actor = Actor(who=who.name, role=who.role, organisation=who.organisation, origin="command line")
+    try:
+        if who.role != "owner":
+            raise ApprovalError(f"{who.name} is no owner", remedy="an owner decides whether a model leaves")
+        check_text(reason, "reason", ApprovalError, limit=2000)
+        key = load_key(state.folder / "keys" / "people" / f"{who.name}.pem", passphrase)
+        if public_hex(key) != who.key:
+            raise ApprovalError(f"the key of {who.name} isn't the one in people.json")
+    except FedaccordError as error:
+        _journal(state).refused(AuditEvent.MODEL_EXPORTED, actor, target, error)
+        raise
+    return actor
 
 
 def forget_memory(state: State, start: str) -> str:

@@ -19,6 +19,7 @@ from parties import catalog
 from parties.blocks.store import Store
 from parties.computation import Arrays, Inputs
 from parties.home.documents import Documents
+from parties.home.people import create_person
 from parties.home.state import State, open_state
 from parties.running.runspec import ARTIFACTS_FILE
 from protocols.audit import AuditEvent, AuditLog
@@ -26,7 +27,7 @@ from protocols.program import Outcome, simulate
 from protocols.request import party
 from protocols.seeds import injected
 from protocols.wire import pack_arrays, unpack_arrays
-from tests.parties.commands.town import COMMON, Town, bad, good
+from tests.parties.commands.town import COMMON, Town, bad, fedaccord, good
 from tests.parties.console.browsing import with_ticket
 
 USE = """
@@ -208,8 +209,10 @@ def test_an_export_is_a_plain_state_dict_with_a_description(
     trained: Trained, name: str, tmp_path: Path
 ) -> None:
     state, out = getattr(trained.town, name), tmp_path / "out"
-    said = good("model", "export", trained.digest, "--out", out, "-s", state).out
-    assert "has not been tested" in said
+    said = good(
+        "model", "export", trained.digest, "--out", out, "--reason", "a branch scores with it", "-s", state
+    ).out
+    assert "NOT TESTED: membership inference, feature inference" in said
     assert {path.name: stat.S_IMODE(path.stat().st_mode) for path in out.iterdir()} == {
         "model.pt": 0o600,
         "model.json": 0o600,
@@ -223,7 +226,27 @@ def test_an_export_is_a_plain_state_dict_with_a_description(
     assert description["leakage_tests"] == "not tested"
     assert set(description["tensors"]) == set(tensors)
     assert f"model_exported ok model {trained.digest}" in events(state_of(trained.town, name))
-    assert "exists already" in bad("model", "export", trained.digest, "--out", out, "-s", state)
+    assert "exists already" in bad(
+        "model", "export", trained.digest, "--out", out, "--reason", "a branch scores with it", "-s", state
+    )
+
+
+def test_R19_a_model_leaves_by_an_owners_recorded_decision_only(trained: Trained, tmp_path: Path) -> None:
+    bank, out = trained.town.bank, tmp_path / "out"
+    words = ("model", "export", trained.digest, "--out", out, "-s", bank)
+    assert fedaccord(*words).status == 2, "a reason must be given"
+    assert "reason" in bad(*words, "--reason", "")
+    create_person(bank, name="rev9", role="reviewer", organisation="Example Bank", passphrase=None)
+    assert "rev9 is no owner" in bad(*words, "--reason", "x", "--as", "rev9")
+    assert not out.exists()
+    good(*words, "--reason", "a branch scores with it")
+    description = json.loads((out / "model.json").read_text())
+    assert description["decision"] == {"person": "owner", "reason": "a branch scores with it"}
+    entries = AuditLog(bank / "audit.jsonl", "bank").entries()
+    exports = [entry for entry in entries if entry.event is AuditEvent.MODEL_EXPORTED]
+    assert [entry.result for entry in exports][-3:] == ["refused", "refused", "ok"]
+    detail = dict(exports[-1].detail)
+    assert (detail["reason"], detail["leakage"]) == ("a branch scores with it", "not tested")
 
 
 def test_a_use_is_listed_with_its_model(trained: Trained) -> None:
@@ -302,7 +325,7 @@ def test_a_withdrawn_model_is_shown_as_such_and_not_exported(town: Town, tmp_pat
     digest = finish(town, town.approved())
     good("review", "revoke", digest, "--reason", "enough", "-s", town.bank)
     assert "consent withdrawn by bank" in good("model", "list", "-s", town.bank).out
-    said = bad("model", "export", digest, "--out", tmp_path / "out", "-s", town.bank)
+    said = bad("model", "export", digest, "--out", tmp_path / "out", "--reason", "x", "-s", town.bank)
     assert "was withdrawn" in said
     assert not (tmp_path / "out").exists()
 
