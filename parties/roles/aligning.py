@@ -23,6 +23,7 @@ from parties.roles.requesting import (
     follow,
     rehearsal_text,
     standing_text,
+    unrehearsed,
 )
 from parties.roles.review import review_text
 from parties.roles.standing import APPROVED, DONE, PENDING, UNREACHABLE
@@ -127,6 +128,8 @@ def ask_and_run(
     request = analyst.draft(state, plan, offers)
     if rehearsed:
         rehearse(request, offers, printed_progress("rehearsal (MOCK)", tell))
+    else:
+        request = unrehearsed(request)
     digest = analyst.submit(state, analyst.sign(request, key), sites)
     tell(f"request {digest[:12]} submitted to {' and '.join(sites)}; their owners read and approve it:")
     for name in sites:

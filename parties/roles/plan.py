@@ -35,6 +35,20 @@ _FIELDS: Mapping[str, type] = {
     "runs": int,
     "days": int,
 }
+_EXAMPLES: Mapping[str, str] = {
+    "purpose": '"churn"',
+    "purpose_text": '"Which customers leave within a year."',
+    "computation": f'"{catalog.DEFAULT}"',
+    "minimum_group": "10",
+    "minimum_overlap": "50",
+    "public_seed": "0",
+    "runs": "1",
+    "days": "7",
+    "role": '"active"',
+    "block": '"customers"',
+    "columns": '["age", "town"]',
+}
+"""How each field is written."""
 _PARTY_FIELDS: Mapping[str, type] = {"role": str, "block": str, "columns": list}
 
 
@@ -119,7 +133,7 @@ def read_plan(path: Path) -> Plan:
     values = _checked(table, _FIELDS, f"plan {path}")
     for name in ("purpose", "computation"):
         if name not in values:
-            raise ConfigError(f"plan {path}: {name} is missing")
+            raise ConfigError(f"plan {path}: {name} is missing", remedy=_example(name))
     return Plan(
         parties=tuple(_read_party(name, value, path) for name, value in parties.items()),
         parameters=parameters,
@@ -285,13 +299,20 @@ def _read_party(name: str, value: object, path: Path) -> PlanParty:
         _table(value, f"plan {path}: parties.{name}"), _PARTY_FIELDS, f"plan {path}: parties.{name}"
     )
     if "role" not in values:
-        raise ConfigError(f"plan {path}: parties.{name}.role is missing")
+        raise ConfigError(f"plan {path}: parties.{name}.role is missing", remedy=_example("role"))
     columns = values.get("columns", [])
     if not isinstance(columns, list) or not all(isinstance(column, str) for column in columns):
-        raise ConfigError(f"plan {path}: parties.{name}.columns must be a list of column names")
+        raise ConfigError(
+            f"plan {path}: parties.{name}.columns must be a list of column names", remedy=_example("columns")
+        )
     return PlanParty(
         name=name, role=str(values["role"]), block=str(values.get("block", "")), columns=tuple(columns)
     )
+
+
+def _example(field: str) -> str:
+    """How the field is written."""
+    return f"such as {field} = {_EXAMPLES[field]}"
 
 
 def _table(value: object, where: str) -> dict[str, object]:
@@ -305,5 +326,8 @@ def _checked(table: Mapping[str, object], known: Mapping[str, type], where: str)
         if name not in known:
             raise ConfigError(f"{where}: unknown field {name!r}", remedy=f"known: {', '.join(known)}")
         if type(value) is not known[name]:
-            raise ConfigError(f"{where}: {name} must be {known[name].__name__}, got {type(value).__name__}")
+            raise ConfigError(
+                f"{where}: {name} must be {known[name].__name__}, got {type(value).__name__}",
+                remedy=_example(name),
+            )
     return dict(table)

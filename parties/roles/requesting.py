@@ -3,6 +3,7 @@
 import json
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,6 +29,9 @@ FIRST_PAUSE, LONGEST_PAUSE, GROWTH = 1.0, 30.0, 1.3
 APPROVAL_LOOKS = 8
 """How often, a second apart, a start looks for approvals that are on their way into syft."""
 MOCK = "MOCK: every number below is about nobody"
+UNREHEARSED = (
+    "(Bounds not rehearsed: the analyst skipped the rehearsal, so more may leave than the computation needs.)"
+)
 HIDDEN = ("ok", "approval", "state", "reason", "error", "standing")
 """Of an answer, what a status document doesn't repeat or doesn't need."""
 
@@ -95,9 +99,16 @@ def submit_plan(
     request = analyst.draft(state, plan, offers)
     if rehearsed:
         rehearse(request, offers, printed_progress("rehearsal (MOCK)", tell))
+    else:
+        request = unrehearsed(request)
     digest = analyst.submit(state, analyst.sign(request, key), sites)
     text = f"{review_text(request)}\n\nsubmitted to {', '.join(sites)}; its digest is\n{digest}"
     return {"digest": digest, "parties": list(sites), "expires": request.expires}, text
+
+
+def unrehearsed(request: ComputationRequest) -> ComputationRequest:
+    """The request with a word beside its purpose, which everybody reads and signs, that its bounds were not tried."""
+    return replace(request, purpose_text=f"{request.purpose_text} {UNREHEARSED}".strip())
 
 
 def start_request(state: State, start: str, *, watch: bool, tell: Tell) -> tuple[dict[str, object], str]:

@@ -8,6 +8,7 @@ import pytest
 
 from parties import catalog
 from parties.blocks.schema import check_entry
+from parties.roles import plan as plan_module
 from parties.roles.plan import PlanParty, build_request, read_offer, read_plan
 from parties.roles.review import review_text
 from protocols.errors import BlockError, ConfigError, RequestError, SubjectKeyError
@@ -186,3 +187,25 @@ def test_what_may_be_empty_in_a_plan() -> None:
     )
     assert made.blocks[1].columns == ("amount", "town")
     assert dict(made.parameters)["max_aligned_test"] == 0
+
+
+def test_every_field_has_an_example() -> None:
+    assert {*plan_module._FIELDS, *plan_module._PARTY_FIELDS} == set(plan_module._EXAMPLES)
+
+
+@pytest.mark.parametrize(
+    ("change", "told", "example"),
+    [
+        (('purpose = "churn"', "purpose = 3"), "purpose must be str, got int", 'such as purpose = "churn"'),
+        (('purpose = "churn"', ""), "purpose is missing", 'such as purpose = "churn"'),
+        (('role = "passive"', ""), "parties.shop.role is missing", 'such as role = "active"'),
+        (('block = "visitors"', 'block = "visitors"\ncolumns = "town"'), "columns", '["age", "town"]'),
+    ],
+)
+def test_a_wrong_field_comes_with_an_example(
+    change: tuple[str, str], told: str, example: str, tmp_path: Path
+) -> None:
+    (tmp_path / "plan.toml").write_text(PLAN.replace(*change))
+    with pytest.raises(ConfigError, match=told) as caught:
+        read_plan(tmp_path / "plan.toml")
+    assert example in caught.value.remedy
