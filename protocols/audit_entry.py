@@ -58,6 +58,7 @@ class AuditEvent(StrEnum):
     STARTED = "started"
     START_REFUSED = "start_refused"
     HANDSHAKE = "handshake"
+    CLOCKS_DIFFER = "clocks_differ"
     HANDSHAKE_REFUSED = "handshake_refused"
     HEAD_RECEIVED = "head_received"
     PEER_FAULT = "peer_fault"

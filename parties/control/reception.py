@@ -362,6 +362,7 @@ class Reception:
                 for d in self._documents.decisions(digest)
             ],
             "problems": list(self._tasks.problems(digest)),
+            "clocks": self._clocks(request),
             "alignments": [
                 each.line()
                 for each in self._alignments.standing(
@@ -369,3 +370,14 @@ class Reception:
                 )
             ],
         }
+
+    def _clocks(self, request: ComputationRequest) -> list[str]:
+        """What the newest handshake with each other party of the request said of its clock, if that went wrong."""
+        found = {entry.name: "" for entry in request.parties if entry.name != self._state.name}
+        for entry in self._journal.log.entries():
+            peer = str(dict(entry.detail).get("peer", ""))
+            if peer in found and entry.event is AuditEvent.HANDSHAKE:
+                found[peer] = ""
+            if peer in found and entry.event is AuditEvent.CLOCKS_DIFFER:
+                found[peer] = f"{dict(entry.detail)['warning']} (measured {entry.time})"
+        return [text for text in found.values() if text]

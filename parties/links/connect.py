@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Final
 
@@ -57,7 +57,7 @@ class Connecting:
         self,
         spec: RunSpec,
         request: ComputationRequest,
-        hello: bytes,
+        hello: Callable[[], bytes],
         check: Check,
         turned_away: TurnedAway = tell_nobody,
     ) -> None:
@@ -82,7 +82,9 @@ class Connecting:
             for role, future in self._met.items():
                 met = future.result()
                 links[role] = met.link
-                peers.append(check_hello(met.hello, self._request, role, now()))
+                moment = now()
+                came = moment - timedelta(seconds=time.monotonic() - met.came)
+                peers.append(check_hello(met.hello, self._request, role, moment, came))
         except BaseException as problem:
             self.give_up(problem, grace=0.0)
             raise
@@ -105,7 +107,7 @@ class Connecting:
         if self._end is not None and time.monotonic() > self._end:
             raise FedaccordError("this side has given up")
 
-    def _job(self, spec: RunSpec, entry: PartyEntry, hello: bytes) -> Callable[[], Met]:
+    def _job(self, spec: RunSpec, entry: PartyEntry, hello: Callable[[], bytes]) -> Callable[[], Met]:
         own = party(self._request, self._role)
         limit = largest_message(self._request.manifest, entry.role, self._role)
         here = listens(self._request, self._role, entry.role)

@@ -15,9 +15,12 @@ from protocols import wire
 from protocols.approval import PartyApproval, parse_approvals, verify_all
 from protocols.audit import SignedHead, parse_head
 from protocols.errors import ProtocolError, WireError
+from protocols.records import parse_utc, utc_text
 from protocols.request import ComputationRequest, digest, party
 
-VERSION: Final = 1
+VERSION: Final = 2
+SKEW_S: Final = 60.0
+"""Clocks of two parties that differ by more than this are told to both owners."""
 HELLO_LIMIT: Final = 1 << 23
 
 
@@ -25,7 +28,7 @@ HELLO_LIMIT: Final = 1 << 23
 class Hello(wire.Message):
     """A worker's first message: the run it is for, its party's role there, all approvals, the head of its party's log.
 
-    `held` are the steps of the checkpoints it could go on from, in decimal.
+    `held` are the steps of the checkpoints it could go on from, in decimal; `time` is its clock (UTC) as it speaks.
     """
 
     version: int
@@ -34,6 +37,7 @@ class Hello(wire.Message):
     approvals: str
     head: str
     held: tuple[str, ...]
+    time: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,18 +51,30 @@ class Goodbye(wire.Message):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Peer:
-    """What a checked hello says about the other side; `held` are steps."""
+    """What a checked hello says about the other side; `held` are steps, `ahead` how many seconds its clock goes before
+    ours, with the time on the way left out."""
 
     role: str
     name: str
     head: SignedHead
     held: frozenset[int]
+    ahead: float
+
+    @property
+    def skew(self) -> str:
+        """Which clock goes before the other, in words; "" when they agree well enough."""
+        if abs(self.ahead) <= SKEW_S:
+            return ""
+        way = "ahead of" if self.ahead > 0 else "behind"
+        return f"the clock of {self.name} is {abs(self.ahead):.0f} s {way} ours"
 
 
-def hello(request_digest: str, role: str, approvals: str, head: str, held: Iterable[int]) -> bytes:
-    """The bytes of this side's hello."""
+def hello(
+    request_digest: str, role: str, approvals: str, head: str, held: Iterable[int], now: datetime
+) -> bytes:
+    """The bytes of this side's hello; `now` is the moment at which they are sent."""
     steps = tuple(str(step) for step in sorted(held))
-    return wire.encode(Hello(VERSION, request_digest, role, approvals, head, steps))
+    return wire.encode(Hello(VERSION, request_digest, role, approvals, head, steps, utc_text(now)))
 
 
 def for_same_run(request_digest: str, role: str) -> Callable[[bytes], bool]:
@@ -74,28 +90,33 @@ def for_same_run(request_digest: str, role: str) -> Callable[[bytes], bool]:
     return is_ours
 
 
-def check_hello(data: bytes, request: ComputationRequest, role: str, now: datetime) -> Peer:
-    """The peer of that role, when its hello holds.
+def check_hello(data: bytes, request: ComputationRequest, role: str, now: datetime, came: datetime) -> Peer:
+    """The peer of that role, when its hello holds; it came at `came` by our clock.
 
     The certificate was the roster's for `role`, or there would be no link.  Raises ProtocolError for another version,
     digest or role; what `verify_all` raises for approvals; AuditError for a head that the party didn't sign.
     """
-    came = _parse_hello(data)
+    hers = _parse_hello(data)
     entry = party(request, role)
-    if came.version != VERSION:
+    if hers.version != VERSION:
         raise ProtocolError(
-            f"{entry.name} speaks version {came.version} of the handshake, this is version {VERSION}",
+            f"{entry.name} speaks version {hers.version} of the handshake, this is version {VERSION}",
             remedy="install the same release at both parties",
         )
-    if came.digest != digest(request):
+    if hers.digest != digest(request):
         raise ProtocolError(
-            f"{entry.name} came with request {came.digest[:12]}, this run is of {digest(request)[:12]}"
+            f"{entry.name} came with request {hers.digest[:12]}, this run is of {digest(request)[:12]}"
         )
-    if came.role != role:
-        raise ProtocolError(f"{entry.name} claims the role {came.role[:40]!r}, the roster says {role}")
-    verify_all(request, parse_approvals(came.approvals), now)
+    if hers.role != role:
+        raise ProtocolError(f"{entry.name} claims the role {hers.role[:40]!r}, the roster says {role}")
+    verify_all(request, parse_approvals(hers.approvals), now)
+    said = parse_utc(hers.time, "time", ProtocolError)
     return Peer(
-        role=role, name=entry.name, head=_head(came.head, request, role), held=_steps(came.held, entry.name)
+        role=role,
+        name=entry.name,
+        head=_head(hers.head, request, role),
+        held=_steps(hers.held, entry.name),
+        ahead=(said - came).total_seconds(),
     )
 
 

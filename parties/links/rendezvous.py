@@ -48,11 +48,12 @@ def tell_nobody(host: str, why: str) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Meeting:
-    """What both `listen` and `dial` need; `is_ours` says whether the other's hello is for the same run."""
+    """What both `listen` and `dial` need; `hello` makes ours at the moment when it is sent, since it says the time;
+    `is_ours` says whether the other's hello is for the same run."""
 
     pin: Pin
     address: str
-    hello: bytes
+    hello: Callable[[], bytes]
     is_ours: Callable[[bytes], bool]
     terms: Terms
     seconds: float = 25.0
@@ -61,10 +62,11 @@ class Meeting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Met:
-    """The link that both sides settled on, and the other's hello."""
+    """The link that both sides settled on, the other's hello, and when it came (by `time.monotonic`)."""
 
     link: TlsLink
     hello: bytes
+    came: float
 
 
 def bind(address: str, host: str = "") -> socket.socket:
@@ -160,15 +162,15 @@ class _Reception:
 
     def _settle(self, link: TlsLink, caller: ssl.SSLSocket) -> None:
         with _stopping_on_error(link):
-            hello = link.receive(_STEP_S)
+            hello, came = link.receive(_STEP_S), time.monotonic()
             if not self._meeting.is_ours(hello):
                 raise PeerRefused(f"{link.peer} came with another run")
-            link.send(self._meeting.hello)
+            link.send(self._meeting.hello())
             self._await_settlement(link)
             with self._lock:
                 if self._met is not None or self._over:
                     raise PeerRefused(f"{link.peer} came twice")
-                self._met = Met(link=link, hello=hello)
+                self._met = Met(link=link, hello=hello, came=came)
                 self._heard.remove(caller)
 
     def _await_settlement(self, link: TlsLink) -> None:
@@ -264,12 +266,12 @@ def _try_port(host: str, port: int, meeting: Meeting, context: ssl.SSLContext, s
         secure(connection, meeting.pin)
         link = TlsLink(connection, meeting.pin.peer, meeting.terms)
     with _stopping_on_error(link):
-        link.send(meeting.hello)
-        hello = link.receive(seconds)
+        link.send(meeting.hello())
+        hello, came = link.receive(seconds), time.monotonic()
         if not meeting.is_ours(hello):
             raise PeerRefused(f"{link.peer} answered with another run")
         link.send(b"")
-    return Met(link=link, hello=hello)
+    return Met(link=link, hello=hello, came=came)
 
 
 def _unanswered(meeting: Meeting, found: FedaccordError | OSError | None) -> LinkError:

@@ -108,7 +108,7 @@ def page(state: State, start: str, *, person: str = "owner", origin: str = SOCKE
     digest = find_digest(state, start, wait=wait)
     document = ask(state.folder, "request", digest=digest, person=person, origin=origin)
     request = Documents(state.folder).request(digest).request
-    alignments = _texts(document, "alignments")
+    alignments, clocks = _texts(document, "alignments"), _texts(document, "clocks")
     own = controller_sections(
         state,
         request,
@@ -124,6 +124,7 @@ def page(state: State, start: str, *, person: str = "owner", origin: str = SOCKE
             *own,
             history_section(state, request, digest, _records(ask(state.folder, "requests"), "requests")),
             *([section("Alignments so far", [Note(text=line) for line in alignments])] if alignments else ()),
+            *([section("Clocks", [Note(text=line) for line in clocks])] if clocks else ()),
             section("State", [Note(text=f"{document['state']} {document['reason']}".strip())]),
             section("Decisions", _decisions(document)),
         ),

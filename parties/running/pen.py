@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable
 from datetime import datetime
 from pathlib import Path
 
+from parties.links.handshake import Peer
 from parties.running.drive import Traffic
 from parties.running.ending import End
 from parties.running.runspec import RESULT_DETAIL, RunSpec, State
@@ -56,6 +57,20 @@ class WorkerPen:
     def reserve(self, first: int, last: int) -> None:
         """See `parties.running.drive.Reserve`."""
         self.write(AuditEvent.MESSAGES_RESERVED, first=first, last=last)
+
+    def met(self, peer: Peer) -> None:
+        """A peer's worker has shaken hands: its log's head, and a warning when the two clocks differ."""
+        self.write(AuditEvent.HANDSHAKE, peer=peer.name, peer_role=peer.role)
+        if peer.skew:
+            seconds = round(peer.ahead)
+            self.write(
+                AuditEvent.CLOCKS_DIFFER,
+                Result.FAILED,
+                peer=peer.name,
+                ahead_seconds=seconds,
+                warning=peer.skew,
+            )
+        self.head(peer.head, "opening")
 
     def turned_away(self, host: str, why: str) -> None:
         """Somebody was refused at our port: one entry for each host and reason, up to TURNED_AWAY_KEPT of them."""

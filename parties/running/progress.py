@@ -28,7 +28,12 @@ class ProgressFile:
         self._now = Snapshot(seq=before.seq if before else 0, state=State.RUNNING)
         self._written = -1.0
         self._began = (clock(), 0)
+        self._warnings: list[str] = []
         self.phase("start")
+
+    def warn(self, text: str) -> None:
+        """Something that stands before each note from now on; "" is nothing."""
+        self._warnings += [text] if text else []
 
     def phase(self, name: str) -> None:
         """A step of the worker itself, such as "connect"."""
@@ -50,7 +55,7 @@ class ProgressFile:
             of=progress.of,
             loss=progress.loss if progress.loss is not None and math.isfinite(progress.loss) else None,
             eta=self._eta(progress, now),
-            note=progress.note,
+            note=self._noted(progress.note),
         )
         if fresh or now - self._written >= _BETWEEN_S or progress.step == progress.of:
             self._written = now
@@ -59,8 +64,11 @@ class ProgressFile:
 
     def end(self, state: State, reason: str, note: str) -> None:
         """The last word, on the disk when this returns."""
-        self._now = replace(self._counted(), state=state, reason=reason, note=note, eta=None)
+        self._now = replace(self._counted(), state=state, reason=reason, note=self._noted(note), eta=None)
         write_json(self._folder / PROGRESS_FILE, asdict(self._now))
+
+    def _noted(self, note: str) -> str:
+        return "; ".join([*self._warnings, *([note] if note else [])])
 
     def _counted(self) -> Snapshot:
         return replace(

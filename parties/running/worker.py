@@ -13,7 +13,7 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -139,8 +139,8 @@ class Worker:
         self._connected = connecting.finish(self._tools.now)
         self._stop.tell(self._close)
         for peer in self._connected.peers:
-            self._pen.write(AuditEvent.HANDSHAKE, peer=peer.name, peer_role=peer.role)
-            self._pen.head(peer.head, "opening")
+            self._pen.met(peer)
+            self._progress.warn(peer.skew)
         step = self._step(computation)
         self._checkpoints.clear_after(step)
         used: Mapping[ReleaseKey, int] = {}
@@ -192,9 +192,11 @@ class Worker:
             write_private(path, seeds.draw())
         return path.read_bytes()
 
-    def _hello(self) -> bytes:
+    def _hello(self) -> Callable[[], bytes]:
+        """Makes this side's hello at the moment when it is sent: it says what our clock shows."""
         held = self._checkpoints.steps()
-        return hello(self._spec.digest, self._spec.role, self._spec.approvals, self._head(), held)
+        digest, role, approvals, head = self._spec.digest, self._spec.role, self._spec.approvals, self._head()
+        return lambda: hello(digest, role, approvals, head, held, self._tools.now())
 
     def _head(self) -> str:
         """The head of this party's log, signed by the supervisor: this process has no signing key."""

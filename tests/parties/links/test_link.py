@@ -388,7 +388,7 @@ def meeting(pin: Pin, address: str, hello: bytes = b"run 1", seconds: float = 8.
     return Meeting(
         pin=pin,
         address=address,
-        hello=hello,
+        hello=lambda: hello,
         is_ours=lambda other: other == hello,
         terms=Terms(**terms),  # type: ignore[arg-type]
         seconds=seconds,

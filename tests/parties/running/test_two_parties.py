@@ -1,6 +1,7 @@
 """Two supervisors with real workers over TLS, from both approvals to the end at both parties."""
 
 import json
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,7 +15,7 @@ from parties.control.supervisor import Options, Supervisor, only_one
 from parties.control.workers import alive
 from parties.home.state import State
 from protocols.approval import Decision, parse_approvals, to_text
-from protocols.audit import AuditEvent, AuditLog, verify
+from protocols.audit import AuditEvent, AuditLog, Entry, verify
 from protocols.request import ComputationRequest, digest
 from protocols.wire import unpack_arrays
 from tests.parties.control.offices import (
@@ -29,7 +30,7 @@ from tests.parties.control.offices import (
 )
 from tests.parties.running import toy
 
-TOY = "import sys; sys.argv.append(''); from tests.parties.running.toy_worker import main; sys.exit(main())"
+TOY = "import sys; sys.argv.append({!r}); from tests.parties.running.toy_worker import main; sys.exit(main())"
 
 
 @pytest.fixture(scope="module")
@@ -43,11 +44,11 @@ def offices(template: Offices, tmp_path: Path) -> Offices:
 
 
 @contextmanager
-def running(state: State) -> Iterator[Supervisor]:
+def running(state: State, tampered: str = "") -> Iterator[Supervisor]:
     options = Options(
         current_block=lambda name: (1, COMMITMENT),
         code_digest=lambda: CODE,
-        worker_command=(sys.executable, "-P", "-c", TOY),
+        worker_command=(sys.executable, "-P", "-c", TOY.format(tampered)),
         injected_seed=1,
     )
     with only_one(state):
@@ -113,8 +114,12 @@ def total(state: State, request: ComputationRequest) -> bytes:
     return np.asarray(unpack_arrays(path.read_bytes())["total"]).tobytes()
 
 
+def log(state: State) -> list[Entry]:
+    return list(AuditLog(state.audit_path, state.name).entries())
+
+
 def events(state: State) -> list[str]:
-    return [entry.event.value for entry in AuditLog(state.audit_path, state.name).entries()]
+    return [entry.event.value for entry in log(state)]
 
 
 def test_both_parties_reach_done_and_log_each_end_once(offices: Offices) -> None:
@@ -126,11 +131,29 @@ def test_both_parties_reach_done_and_log_each_end_once(offices: Offices) -> None
             verify(state.audit_path)
             assert events(state).count("run_finished") == 1
             assert events(state).count("messages_reserved") >= 1
+            assert "clocks_differ" not in events(state)
             assert not (state.runs / f"{digest(request)}-1" / "checkpoints").exists()
         released = shim(offices.bank, request, "result")["result"]
         assert isinstance(released, dict)
         assert released["digest"] == digest(request)
         assert "12345" not in json.dumps(released["report"])  # rounded for the analyst
+
+
+def test_P11_clocks_that_differ_are_told_in_log_status_and_review(offices: Offices) -> None:
+    """The shop's worker is an hour ahead; both owners see it, each from their side, and the run goes on."""
+    with running(offices.bank), running(offices.shop, "an hour ahead"):
+        request = toy_request(offices, 12, 0.0)
+        approve_and_start(offices, request)
+        for state, words in ((offices.bank, "ahead of ours"), (offices.shop, "behind ours")):
+            other = {"bank": "shop", "shop": "bank"}[state.name]
+            view = ended(state, request, "DONE")
+            assert re.search(rf"the clock of {other} is (3600|3599|3601) s {words}", str(view["note"])), view
+            (entry,) = (e for e in log(state) if e.event is AuditEvent.CLOCKS_DIFFER)
+            assert dict(entry.detail)["peer"] == other
+            assert abs(abs(int(dict(entry.detail)["ahead_seconds"])) - 3600) < 30
+            (line,) = ask(state, "request", digest=digest(request))["clocks"]  # type: ignore[misc]
+            assert f"the clock of {other} is" in str(line)
+            assert words in str(line)
 
 
 def test_a_revocation_at_one_party_ends_both_and_marks_the_model(offices: Offices) -> None:

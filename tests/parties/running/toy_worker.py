@@ -3,6 +3,7 @@
 import logging
 import os
 import sys
+from datetime import timedelta
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,7 @@ import numpy as np
 from parties.running import parting, worker
 from parties.running.runspec import RunSpec
 from parties.running.worker import run
-from parties.running.worker_tools import Tools
+from parties.running.worker_tools import Tools, utc_now
 from protocols.errors import BlockError
 from protocols.gate import Gate
 from protocols.request import ComputationRequest
@@ -42,9 +43,11 @@ def main() -> int:
         parting.goodbye = lambda head, traffic, role: os._exit(9)
     if tampered == "careless":
         worker.approvals_of = lambda text, request, now: ()
+    ahead = timedelta(hours=1) if tampered == "an hour ahead" else timedelta()
     return run(
         folder,
         Tools(
+            now=lambda: utc_now() + ahead,
             find=lambda name, version: computations[name],
             check_code=lambda request: None,
             open_data=data,
