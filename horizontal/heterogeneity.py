@@ -7,6 +7,7 @@ the generator alone. Letters: n rows, k classes coded 0..k-1, labels (n,) of int
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from typing import TypeAlias
 
@@ -85,6 +86,31 @@ def _take(own: list[int], free: Rows, fits: NDArray[np.bool_], wanted: int) -> R
     at = np.flatnonzero(fits)[: max(0, wanted)]
     own.extend(free[at].tolist())
     return np.delete(free, at)
+
+
+SETTINGS = ("iid", "dirichletA", "quantityA", "dominantP")
+"""How `deal` can be told that clients differ: A is Dirichlet's alpha, P a percentage of one class."""
+
+
+def deal(setting: str, labels: Labels, clients: int, generator: Generator) -> list[Rows]:
+    """The rows of each client for a setting such as "dirichlet0.1" or "dominant80"; ConfigError for another."""
+    found = re.fullmatch(r"(iid|dirichlet|quantity|dominant)(\d{1,3}(?:\.\d{1,4})?)?", setting)
+    if found is None or (found[1] == "iid") is not (found[2] is None) or not 0 < clients <= len(labels):
+        raise ConfigError(
+            f"setting {setting[:40]!r} for {clients} clients and {len(labels)} rows",
+            remedy=f"one of: {', '.join(SETTINGS)}, with at most as many clients as rows",
+        )
+    number = float(found[2] or 0)
+    match found[1]:
+        case "dirichlet" if number > 0:
+            return dirichlet(labels, clients, number, generator)
+        case "quantity" if number > 0:
+            return quantity_skew(len(labels), clients, number, generator)
+        case "dominant" if 0 < number <= 100:
+            return dominant_class(labels, clients, generator, share=number / 100)
+        case "iid":
+            return iid(len(labels), clients, generator)
+    raise ConfigError(f"setting {setting[:40]!r}: the number is out of its range")
 
 
 def feature_skew(features: NDArray[np.float32], strength: float, generator: Generator) -> NDArray[np.float32]:

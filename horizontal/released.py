@@ -23,10 +23,16 @@ def aggregator_report(report: Report) -> dict[str, Json]:
     }
 
 
-def client_report(report: Report) -> dict[str, Json]:
-    """A client's report: of each round the loss of its last local epoch."""
+def client_report(report: Report, test_classes: Mapping[str, int]) -> dict[str, Json]:
+    """A client's report: of each round the loss of its last local epoch, and the scores on its test rows.
+
+    `test_classes` are their numbers by class: scores would tell a small one's size.
+    """
     rounds = {number: _training(notes) for number, notes in _groups(report["rounds"]).items()}
-    return {**report, "rounds": rounds}
+    found: dict[str, Json] = {**report, "rounds": rounds}
+    if "test" in report:
+        found["test"] = {**cast(Report, report["test"]), "classes": dict(test_classes)}
+    return found
 
 
 def _round(record: Report) -> dict[str, Json]:

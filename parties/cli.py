@@ -8,7 +8,19 @@ from typing import Annotated
 import typer
 import typer.core
 
-from parties.commands import align, audit, block, console, demo, describe, model, owner, request, review
+from parties.commands import (
+    align,
+    audit,
+    block,
+    console,
+    demo,
+    describe,
+    model,
+    owner,
+    request,
+    review,
+    simulate,
+)
 from parties.commands.options import example
 from protocols.errors import FedaccordError
 
@@ -28,7 +40,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     add_completion=False,
 )
-for group in (owner, block, request, align, describe, review, console, model, audit, demo):
+for group in (owner, block, request, align, describe, review, console, model, audit, demo, simulate):
     group.register(app)
 
 

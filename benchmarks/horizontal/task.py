@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from horizontal.client_data import ClientData
-from horizontal.heterogeneity import dirichlet, dominant_class, iid, noise_ratios, wrong_labels
+from horizontal.heterogeneity import deal, noise_ratios, wrong_labels
 from horizontal.local import Examples
 from protocols.errors import ConfigError, DataMissingError
 
@@ -71,16 +71,9 @@ def task(setting: str, clients: int, seed: int) -> Task:
 def _partition(
     setting: str, labels: NDArray[np.int64], clients: int, generator: np.random.Generator
 ) -> list[NDArray[np.int64]]:
-    match setting:
-        case "iid":
-            return iid(len(labels), clients, generator)
-        case "dominant80":
-            return dominant_class(labels, clients, generator)
-        case "dirichlet0.1":
-            return dirichlet(labels, clients, 0.1, generator)
-        case "dirichlet0.5" | "noisy":
-            return dirichlet(labels, clients, 0.5, generator)
-    raise ConfigError(f"there is no setting {setting!r}", remedy=f"one of: {', '.join(SETTINGS)}")
+    if setting not in SETTINGS:
+        raise ConfigError(f"there is no setting {setting!r}", remedy=f"one of: {', '.join(SETTINGS)}")
+    return deal("dirichlet0.5" if setting == "noisy" else setting, labels, clients, generator)
 
 
 def _client(

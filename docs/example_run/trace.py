@@ -12,7 +12,7 @@ from docs.example_run.people import ROLES, specs
 from parties import catalog
 from parties.computation import Inputs
 from parties.demo.setup import read_traffic
-from parties.demo.twin import same_bits
+from parties.demo.steps import same_bits
 from parties.home.state import State
 from parties.roles.simulating import read_data
 from parties.running.runspec import ARTIFACTS_FILE

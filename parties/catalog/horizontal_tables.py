@@ -59,6 +59,12 @@ def client_rows(data: PartyData, task: TableTask) -> tuple[Examples, Examples | 
     return training, validation if len(validation) else None, test if len(test) else None
 
 
+def class_counts(rows: Examples, task: TableTask) -> dict[str, int]:
+    """How many of the rows are of each class that occurs."""
+    counts = torch.bincount(rows.labels, minlength=len(task.classes)).tolist()
+    return {name: count for name, count in zip(task.classes, counts, strict=True) if count}
+
+
 def published_task(schemas: Mapping[str, BlockSchema], given: Collection[str]) -> dict[str, object]:
     """Features and classes from what the blocks publish, where they aren't given: all of it is known before a request.
 

@@ -81,7 +81,7 @@ def _program(inputs: Inputs) -> Program[Outcome]:
     from horizontal.released import aggregator_report, client_report
     from horizontal.table_task import from_parameters
     from horizontal.work import ClientWork
-    from parties.catalog.horizontal_tables import client_rows
+    from parties.catalog.horizontal_tables import class_counts, client_rows
 
     settings = inputs.settings
     task, config = from_parameters(settings.parameters)
@@ -101,7 +101,8 @@ def _program(inputs: Inputs) -> Program[Outcome]:
     data = ClientData(training=training, validation=validation, test=test)
     work = ClientWork(model, data, config, inputs.seed)
     program = client_program(work, observe=inputs.observe, resume=inputs.resume)
-    return _ending(program, client_report, settings.parameters)
+    counts = {} if test is None else class_counts(test, task)
+    return _ending(program, lambda report: client_report(report, counts), settings.parameters)
 
 
 def _ending(

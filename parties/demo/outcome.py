@@ -48,9 +48,9 @@ def scores(finished: Finished) -> tuple[MethodScore, ...]:
     )
 
 
-def uses(finished: Finished) -> tuple[KindUse, ...]:
-    """What left each party, by kind of message, from that party's own count."""
-    names = {role: name for name, role in ROLES.items()}
+def uses(traffic: Mapping[str, list[dict[str, object]]], roles: Mapping[str, str]) -> tuple[KindUse, ...]:
+    """What left each party, by kind of message, from that party's own count; `roles` by party."""
+    names = {role: name for name, role in roles.items()}
     return tuple(
         KindUse(
             party=name,
@@ -59,7 +59,7 @@ def uses(finished: Finished) -> tuple[KindUse, ...]:
             messages=int(str(line["messages"])),
             bytes=int(str(line["bytes"])),
         )
-        for name, lines in finished.traffic.items()
+        for name, lines in traffic.items()
         for line in lines
         if names[str(line["sender"])] == name
     )
@@ -92,7 +92,9 @@ def _weights(entry: Mapping[str, Mapping[str, Mapping[str, Json]]]) -> str:
 def result_document(finished: Finished) -> dict[str, object]:
     """The content of result.json."""
     table = scores(finished)
-    sent = {name: sum(use.bytes for use in uses(finished) if use.party == name) for name in ROLES}
+    sent = {
+        name: sum(use.bytes for use in uses(finished.traffic, ROLES) if use.party == name) for name in ROLES
+    }
     return {
         "request": request_digest(finished.request),
         "seeds": len(finished.twins),
@@ -134,9 +136,9 @@ def summary(finished: Finished, out: Path) -> str:
     ]
     lines += [
         f"    {u.party:<10} {u.kind:<20} {u.messages:>6} messages {u.bytes:>12,} bytes"
-        for u in uses(finished)
+        for u in uses(finished.traffic, ROLES)
     ]
-    lines += ["who learned what:", *(f"    {who}: {what}" for who, what in learned(finished))]
+    lines += ["who learned what:", *(f"    {who}: {what}" for who, what in learned(finished.request))]
     lines += [
         f"audit: {', '.join(f'{party} {state}' for party, state in finished.audit.items())}",
         f"model parts bit-equal to the same programs in one process: {'yes' if finished.same_as_twin else 'no'}",
@@ -145,9 +147,8 @@ def summary(finished: Finished, out: Path) -> str:
     return "\n".join(lines)
 
 
-def learned(finished: Finished) -> tuple[tuple[str, str], ...]:
+def learned(request: ComputationRequest) -> tuple[tuple[str, str], ...]:
     """Who learned what, from the manifest's own words and the request."""
-    request = finished.request
     lines: list[tuple[str, str]] = []
     for entry in request.parties:
         facts = dict.fromkeys(
@@ -176,8 +177,8 @@ def _page(finished: Finished) -> Report:
         loss=_curve(report),
         overlap=_groups(finished),
         pseudo_labels=pseudo_labels(finished),
-        uses=uses(finished),
-        learned=learned(finished),
+        uses=uses(finished.traffic, ROLES),
+        learned=learned(finished.request),
         audit=finished.audit,
         notes=_notes(finished),
     )

@@ -9,12 +9,14 @@ from dataclasses import dataclass
 from io import StringIO
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
+    from jinja2 import Template
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+R = TypeVar("R")
 TEMPLATES = Path(__file__).parent / "templates"
 INK, ACTIVE, PASSIVE, MUTED = "#1f2933", "#1b6ca8", "#c8553d", "#9aa5b1"
 METHOD_NAMES = {
@@ -78,19 +80,15 @@ def mean_and_spread(values: Sequence[float]) -> tuple[float, float]:
 
 def render(report: Report) -> str:
     """The page as HTML text. Values are escaped by the template engine."""
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
     from markupsafe import Markup
 
     pictures = {
-        "loss": _picture(_draw_loss, report),
-        "auc": _picture(_draw_auc, report),
-        "bytes": _picture(_draw_bytes, report),
-        "overlap": _picture(_draw_overlap, report),
+        "loss": picture(_draw_loss, report),
+        "auc": picture(_draw_auc, report),
+        "bytes": picture(_draw_bytes, report),
+        "overlap": picture(_draw_overlap, report),
     }
-    environment = Environment(
-        loader=FileSystemLoader(TEMPLATES), autoescape=True, undefined=StrictUndefined, trim_blocks=True
-    )
-    return environment.get_template("report.html").render(
+    return template("report.html").render(
         report=report,
         names=METHOD_NAMES,
         spread=mean_and_spread,
@@ -99,7 +97,18 @@ def render(report: Report) -> str:
     )
 
 
-def _picture(draw: "Callable[[Axes, Report], None]", report: Report) -> str:
+def template(name: str) -> "Template":
+    """A template of the demo's; it escapes all values but Markup."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    environment = Environment(
+        loader=FileSystemLoader(TEMPLATES), autoescape=True, undefined=StrictUndefined, trim_blocks=True
+    )
+    return environment.get_template(name)
+
+
+def picture(draw: "Callable[[Axes, R], None]", report: R) -> str:
+    """What `draw` draws of the report, as SVG text whose texts stay texts."""
     from matplotlib import rc_context
     from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure

@@ -20,13 +20,19 @@ from parties.roles.owner import add_block, add_peer
 from protocols.errors import StateError
 
 MARK, PREPARED_MARK = ".fedaccord-demo", ".fedaccord-prepared"
+HOSPITALS_MARK = ".fedaccord-demo-horizontal"
 """Files that say which kind of demo made the folder; only the same kind replaces what it made."""
 BANK, RETAILER, ANALYST = "bank", "retailer", "analyst"
+AGGREGATOR, HOSPITALS = "registry", ("north", "south", "east")
 MADE = {
     PREPARED_MARK: frozenset({"data", "plan.toml"}),
     MARK: frozenset(
         {"data", "plan.toml", BANK, RETAILER, ANALYST, "heads", "report.html", "result.json"}
         | {f"{party}-login.json" for party in (BANK, RETAILER)}
+    ),
+    HOSPITALS_MARK: frozenset(
+        {"data", "plan.toml", AGGREGATOR, *HOSPITALS, ANALYST, "heads", "report.html", "result.json"}
+        | {f"{party}-login.json" for party in (AGGREGATOR, *HOSPITALS)}
     ),
 }
 """What each kind makes; whatever else stands in the folder is somebody's work."""
@@ -57,12 +63,18 @@ SETTINGS: Mapping[str, str | int | float | bool] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stage:
-    """The prepared folder: files by party, states by name, and the analyst's plan."""
+    """The prepared folder: files by party, states by name, the analyst's plan, and what it makes run, in words."""
 
     folder: Path
     files: Mapping[str, Path]
     states: Mapping[str, State]
     plan: Path
+    what_runs: str = "alignment, training, evaluation"
+
+    @property
+    def parties(self) -> tuple[str, ...]:
+        """The names of all but the analyst."""
+        return tuple(name for name in self.states if name != ANALYST)
 
 
 def specs() -> dict[str, BlockSpec]:
@@ -84,7 +96,7 @@ def fresh_folder(folder: Path, mark: str = MARK) -> Path:
             f"{folder} holds {', '.join(foreign[:5])}, which no earlier demo left there",
             remedy="choose another folder with --out, or remove it yourself",
         )
-    for name in ROLES:
+    for name in found:
         if (folder / name / LOCK_FILE).exists():
             with only_one(
                 open_state(folder / name, test_mode=True)

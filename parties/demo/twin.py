@@ -10,7 +10,6 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from parties import catalog
 from parties.blocks.block import block_from_table
@@ -101,16 +100,6 @@ def everyone() -> dict[str, PartyData]:
         table = pa.table({SUBJECT_KEY: keys, "split": ["train"] * len(keys), **{c: cells[c] for c in wanted}})
         found[ROLES[name]] = block_data(block_from_table(table, specs()[name]))
     return found
-
-
-def same_bits(first: Mapping[str, NDArray[np.generic]], second: Mapping[str, NDArray[np.generic]]) -> bool:
-    """Whether two parties' artifacts have the same names and, byte for byte, the same arrays."""
-    return first.keys() == second.keys() and all(
-        first[name].dtype == second[name].dtype
-        and first[name].shape == second[name].shape
-        and first[name].tobytes() == second[name].tobytes()
-        for name in first
-    )
 
 
 def method_scores(report: Mapping[str, Json], twin: Twin) -> dict[str, Score]:

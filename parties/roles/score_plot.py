@@ -1,6 +1,6 @@
 """A plot of the scores in a simulated report: one row per method, one mark per situation."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from parties.roles.score_table import scores_of
@@ -42,6 +42,22 @@ def write_plot(report: Mapping[str, Json], path: Path) -> None:
     axes.set_xlabel("AUC on test people" if _has_auc(report) else "accuracy on test people")
     axes.grid(axis="x", alpha=0.3)
     axes.legend(title="views", fontsize="small")
+    figure.savefig(path)
+
+
+def write_curves(curves: Mapping[str, Sequence[tuple[int, float]]], path: Path) -> None:
+    """Draws the accuracy after each round, a line per method."""
+    from matplotlib.figure import Figure
+
+    check_plot(path)
+    figure = Figure(figsize=(6.4, 3.6), layout="constrained")
+    axes = figure.add_subplot()
+    for name, points in curves.items():
+        axes.plot([number for number, _ in points], [value for _, value in points], label=name)
+    axes.set_xlabel("round")
+    axes.set_ylabel("accuracy on the test rows of all clients")
+    axes.grid(alpha=0.3)
+    axes.legend(fontsize="small")
     figure.savefig(path)
 
 

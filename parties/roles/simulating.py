@@ -137,7 +137,7 @@ def simulate_files(asked: FilesToSimulate, tell: Callable[[str], None]) -> Simul
     SubjectKeyError when the keys' formats differ, as between datasites.
     """
     computation = _computation(asked.computation or catalog.DEFAULT)
-    given = {**(_given(asked.settings) if asked.settings is not None else {}), **_changes(asked.changes)}
+    given = asked_parameters(asked.settings, asked.changes)
     blocks = {
         role: read_block(file, _spec(role, computation, asked))
         for role, file in (("active", asked.active), ("passive", asked.passive))
@@ -185,6 +185,11 @@ def _computation(name: str) -> Computation:
             remedy="in one process vertical.FedCVT trains and predicts: fit, then predict_proba",
         )
     return computation
+
+
+def asked_parameters(settings: Path | None, changes: Sequence[str]) -> dict[str, object]:
+    """The parameters in a file, if any, with the changes on top of it."""
+    return {**(_given(settings) if settings is not None else {}), **_changes(changes)}
 
 
 def _changes(texts: Sequence[str]) -> dict[str, object]:

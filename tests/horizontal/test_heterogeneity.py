@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from horizontal.heterogeneity import (
+    deal,
     dirichlet,
     dominant_class,
     feature_skew,
@@ -130,3 +131,27 @@ def test_flipped_labels() -> None:
 def test_growing_rows(number: int, rows: int) -> None:
     assert visible_rows(100, number, start=0.4, steps=(5, 10, 12)) == rows
     assert visible_rows(100, number, start=0.4, steps=()) == 100
+
+
+@pytest.mark.parametrize(
+    ("setting", "made"),
+    [
+        ("iid", lambda labels, generator: iid(len(labels), 3, generator)),
+        ("dirichlet0.5", lambda labels, generator: dirichlet(labels, 3, 0.5, generator)),
+        ("quantity2", lambda labels, generator: quantity_skew(len(labels), 3, 2.0, generator)),
+        ("dominant80", lambda labels, generator: dominant_class(labels, 3, generator, share=0.8)),
+    ],
+)
+def test_a_setting_in_words_deals_as_its_function(setting, made):
+    labels = np.arange(90) % 3
+    dealt = deal(setting, labels, 3, np.random.default_rng(1))
+    expected = made(labels, np.random.default_rng(1))
+    assert [part.tolist() for part in dealt] == [part.tolist() for part in expected]
+
+
+@pytest.mark.parametrize(
+    "setting", ["", "iid2", "dirichlet", "dirichlet0", "dominant101", "dominant", "fair", "quantity-1"]
+)
+def test_other_settings_are_refused(setting):
+    with pytest.raises(ConfigError):
+        deal(setting, np.arange(90) % 3, 3, np.random.default_rng(1))

@@ -11,7 +11,7 @@ import pytest
 from parties import catalog
 from parties.demo.setup import BANK, RETAILER, ROLES, specs
 from parties.demo.sites import free_ports, free_range
-from parties.demo.twin import same_bits
+from parties.demo.steps import same_bits
 from parties.roles.plan import read_plan
 from parties.roles.simulating import LocalSettings, read_data, simulate_run
 from parties.running.runspec import ARTIFACTS_FILE

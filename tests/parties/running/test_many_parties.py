@@ -10,6 +10,7 @@ from horizontal.rounds import RoundError
 from horizontal.table_task import from_parameters
 from horizontal.weights import model_arrays
 from parties.catalog.horizontal_tables import client_rows
+from parties.demo.steps import same_bits
 from parties.links.link import Link
 from protocols.errors import PeerStopped
 from protocols.program import Outcome
@@ -22,7 +23,6 @@ from tests.parties.running.wards import (
     SEED,
     Wards,
     parameters,
-    same_bits,
     simulated,
 )
 
@@ -35,7 +35,7 @@ def test_links_gates_and_logs_change_no_bit(method: str) -> None:
     over_links, here = Wards(given).run(), simulated(given)
     for role, outcome in over_links.items():
         assert isinstance(outcome, Outcome), outcome
-        assert same_bits(outcome, here[role]), role
+        assert same_bits(outcome.artifacts, here[role].artifacts), role
         assert outcome.report == here[role].report
 
 
@@ -145,4 +145,4 @@ def test_each_resumes_from_its_own_checkpoint_to_the_same_bits(method: str) -> N
     resumed = Wards(given).run(states)
     for role, outcome in resumed.items():
         assert isinstance(outcome, Outcome), outcome
-        assert same_bits(outcome, whole[role]), role  # type: ignore[arg-type]
+        assert same_bits(outcome.artifacts, whole[role].artifacts), role  # type: ignore[attr-defined]

@@ -132,11 +132,3 @@ class Wards:
             for link in links.values():
                 link.close(to_wire(problem))
             return problem
-
-
-def same_bits(one: Outcome, other: Outcome) -> bool:
-    """Whether two outcomes left the same arrays, byte for byte."""
-    return one.artifacts.keys() == other.artifacts.keys() and all(
-        value.dtype == other.artifacts[name].dtype and value.tobytes() == other.artifacts[name].tobytes()
-        for name, value in one.artifacts.items()
-    )
