@@ -46,18 +46,30 @@ class Browser:
         """What a script in the page gives back (the driver's scripts aren't bound by the page's policy)."""
         return self._post("/execute/sync", {"script": script, "args": []})
 
-    def wait_for(self, selector: str, wanted: str, seconds: float = 20.0) -> None:
+    def wait_for(self, selector: str, wanted: str) -> None:
         """Returns once the first such element has this text in it: a page that comes after a form takes a moment."""
+        self._wait_until(f"document.querySelector('{selector}')", wanted)
+
+    def wait_for_focus(self, wanted: str) -> None:
+        """Returns once what has the focus has this text in it: a browser moves it some time after a page is there."""
+        active = "document.activeElement"
+        self._wait_until(f"{active} === document.body ? null : {active}", wanted)
+
+    def _wait_until(self, element: str, wanted: str, seconds: float = 30.0) -> None:
         end = time.monotonic() + seconds
-        script = f"const e = document.querySelector('{selector}'); return e && e.innerText"
-        while wanted not in str(self.value(script)):
-            assert time.monotonic() < end, f"no {wanted!r} in {selector}; the page: {self.text()[:500]}"
+        while wanted not in str(self.value(f"const e = {element}; return e && e.innerText")):
+            assert time.monotonic() < end, f"no {wanted!r} in {element}; the page: {self.text()[:500]}"
             time.sleep(0.1)
 
     def write(self, selector: str, text: str) -> None:
         """Types into a field."""
         element = self._post("/element", {"using": "css selector", "value": selector})
         self._post(f"/element/{element[ELEMENT]}/value", {"text": text})  # type: ignore[index]
+
+    def click(self, selector: str) -> None:
+        """Clicks on the first such element."""
+        element = self._post("/element", {"using": "css selector", "value": selector})
+        self._post(f"/element/{element[ELEMENT]}/click", {})  # type: ignore[index]
 
     def press(self, key: str) -> None:
         """Presses one key, wherever the focus is."""
@@ -70,10 +82,6 @@ class Browser:
         self.write("#person", name)
         self.write("#passphrase", passphrase)
         self.press(ENTER)
-
-    def focused(self) -> str:
-        """The text of what has the focus."""
-        return str(self.value("return document.activeElement.innerText"))
 
     def dialog(self) -> str | None:
         """The text of an open dialog, None when there is none."""

@@ -89,17 +89,17 @@ def test_a_reviewer_logs_in_reads_approves_and_prints(bank: House, page: Browser
     )
     with served(bank, tmp_path) as link:
         page.open(link)
-        page.press(ENTER)  # the button has the focus
+        page.click("main button")
         page.wait_for("h1", "Requests")
         site = link.partition("/enter")[0]
         page.open(link)
-        page.press(ENTER)
+        page.click("main button")
         page.wait_for("[role=alert]", "used already")
 
         page.log_in(site, "owner", PASSPHRASE.decode())
         page.wait_for("h1", "Requests")
         page.press(TAB)
-        assert page.focused() == "Skip to content", "the first stop of the keyboard"
+        page.wait_for_focus("Skip to content")  # the first stop of the keyboard
 
         page.open(f"{site}/requests/{digest(request)}")
         for part in (HOSTILE, "representations of aligned people", "Views", "scores of the model"):
@@ -114,6 +114,7 @@ def test_a_reviewer_logs_in_reads_approves_and_prints(bank: House, page: Browser
 
         page.write("#reason-approve", "read in full")
         page.press(TAB)
+        page.wait_for_focus("Approve this request")
         page.press(ENTER)
         page.wait_for("[role=status]", "approve by owner")
     assert bank.offices.view(request)["state"] == "APPROVED"
