@@ -85,7 +85,7 @@ def log_path(folder: Path) -> Path:
     return folder / "audit.jsonl"
 
 
-def test_a_line_holds_who_what_when_result_origin_and_object(tmp_path: Path) -> None:
+def test_P1_a_line_holds_who_what_when_result_origin_and_object(tmp_path: Path) -> None:
     filled(tmp_path, 1)
     plain = json.loads(lines(tmp_path)[0])
     assert set(plain) == {
@@ -113,7 +113,7 @@ def test_an_empty_log_has_a_head_and_no_entries(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("field", ["who", "role", "organisation", "origin", "object"])
 @pytest.mark.parametrize("value", ["", " ", "a\nb", "x" * 501, "\ud800", "\u202eabc", None, 3])
-def test_an_entry_that_lacks_a_field_is_refused_and_nothing_is_written(
+def test_P1_an_entry_that_lacks_a_field_is_refused_and_nothing_is_written(
     tmp_path: Path, field: str, value: object
 ) -> None:
     log = filled(tmp_path, 1)
@@ -154,7 +154,7 @@ def test_a_result_or_event_of_another_kind_is_refused(tmp_path: Path) -> None:
             add(log, **changes)
 
 
-def test_refused_and_failed_attempts_are_entries_like_others(tmp_path: Path) -> None:
+def test_P3_refused_and_failed_attempts_are_entries_like_others(tmp_path: Path) -> None:
     log = filled(tmp_path, 1)
     entry = add(log, event=AuditEvent.START_REFUSED, result=Result.REFUSED, detail={"reason": "used 1 of 1"})
     assert list(log.entries())[-1] == entry
@@ -165,7 +165,7 @@ def test_refused_and_failed_attempts_are_entries_like_others(tmp_path: Path) -> 
 
 @given(st.data())
 @settings(max_examples=60, deadline=None)
-def test_any_changed_byte_of_any_entry_is_found_at_that_entry(
+def test_P4_any_changed_byte_of_any_entry_is_found_at_that_entry(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
 ) -> None:
     folder = tmp_path_factory.mktemp("log")
@@ -208,7 +208,7 @@ def test_every_byte_of_entry_3_of_5_counts(tmp_path: Path) -> None:
         (lambda x: [x[0], x[1].replace(b"\n", b"\r\n"), *x[2:]], 2),
     ],
 )
-def test_swapped_dropped_doubled_and_foreign_lines_are_found_there(
+def test_P4_swapped_dropped_doubled_and_foreign_lines_are_found_there(
     tmp_path: Path, change: Callable[[list[bytes]], list[bytes]], number: int
 ) -> None:
     filled(tmp_path)
@@ -258,7 +258,7 @@ def test_a_link_in_place_of_the_log_is_not_followed(tmp_path: Path) -> None:
 # --- heads -----------------------------------------------------------------------------------------------------
 
 
-def test_a_dropped_last_entry_is_noticed_against_a_signed_head_only(tmp_path: Path) -> None:
+def test_P4_a_dropped_last_entry_is_noticed_against_a_signed_head_only(tmp_path: Path) -> None:
     log = filled(tmp_path)
     signed = sign_head(log.head(), NOW, KEY)
     assert verify(log_path(tmp_path), heads=[signed]).index == 5

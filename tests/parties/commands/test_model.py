@@ -205,7 +205,7 @@ def test_both_parties_hold_parts_of_the_same_training(trained: Trained) -> None:
 
 
 @pytest.mark.parametrize("name", ["bank", "shop"])
-def test_an_export_is_a_plain_state_dict_with_a_description(
+def test_R19_an_export_is_a_plain_state_dict_with_a_description(
     trained: Trained, name: str, tmp_path: Path
 ) -> None:
     state, out = getattr(trained.town, name), tmp_path / "out"

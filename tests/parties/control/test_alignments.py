@@ -93,7 +93,7 @@ def entries(office: Offices, event: AuditEvent) -> list[Entry]:
     return [entry for entry in log.entries() if entry.event is event]
 
 
-def test_a_third_alignment_of_two_is_refused_whatever_it_computes(office: Offices) -> None:
+def test_R21_a_third_alignment_of_two_is_refused_whatever_it_computes(office: Offices) -> None:
     """R21: a training, a size and a pairing are alignments all three; a computation without one is not."""
     requests = [asked(office, 1, manifest=TRAINING), asked(office, 2, manifest=SIZE), asked(office, 3)]
     other = asked(office, 4, manifest=TRAINING[-1:])

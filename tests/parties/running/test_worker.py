@@ -530,25 +530,44 @@ def test_no_free_port(trial: Trial) -> None:
     assert f"{host} in {first}-{last}" in trial.bank.snapshot().note
 
 
-@pytest.mark.parametrize("tampered", ["unlisted", "large"])
+TAMPERED = [
+    "unlisted",
+    *(pytest.param(how, marks=pytest.mark.slow) for how in ("large", "frequent", "wrong way")),
+]
+
+
+def tamperable(trial: Trial, tampered: str) -> None:
+    """Prepares a run whose programs want to say more than the manifest lists, from the fourth message on."""
+    request = trial.request()
+    trial.prepare(replace(request, manifest=toy.manifest(3)) if tampered == "frequent" else request)
+
+
+@pytest.mark.parametrize("tampered", TAMPERED)
 def test_a_tampered_worker_is_stopped_by_its_own_gate(trial: Trial, tampered: str) -> None:
-    trial.prepare(trial.request())
+    tamperable(trial, tampered)
     trial.start_both(tampered)
     assert trial.states() == ((State.FAILED, "peer_stopped:gate"), (State.FAILED, "gate"))
     (entry,) = trial.retailer.entries(AuditEvent.RUN_FAILED)
     assert entry.result is audit.Result.REFUSED
     sent = dict(entry.detail)["sent active"]
     assert str(sent).startswith("3 messages")
+    assert [dict(each.detail)["reason"] for each in trial.bank.entries(AuditEvent.RUN_FAILED)] == [
+        "peer_stopped:gate"
+    ]
+    assert trial.bank.snapshot().step == 3
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("tampered", ["unlisted", "large"])
+@pytest.mark.parametrize("tampered", ["unlisted", "large", "frequent", "wrong way"])
 def test_a_worker_without_a_gate_is_stopped_by_its_peers(trial: Trial, tampered: str) -> None:
-    trial.prepare(trial.request())
+    tamperable(trial, tampered)
     trial.start_both(tampered, "open")
     assert trial.states() == ((State.FAILED, "gate"), (State.FAILED, "peer_stopped:gate"))
     (entry,) = trial.bank.entries(AuditEvent.RUN_FAILED)
+    assert entry.result is audit.Result.REFUSED
     assert str(dict(entry.detail)["received passive"]).startswith("3 messages")
+    assert trial.bank.snapshot().step == 3, "the message reached the program"
+    assert len(trial.retailer.entries(AuditEvent.RUN_FAILED)) == 1
 
 
 @pytest.mark.slow

@@ -77,6 +77,8 @@ def passive(steps: int, seed: bytes, start: Resume, observe: Observe, tampered: 
             yield Checkpoint(step, {"at": np.array(step)})
         if tampered == "unlisted" and step == 3:
             yield Send("active", Secret(np.ones((WIDTH, 2), np.float32)))
+        if tampered == "wrong way" and step == 3:
+            yield Send("active", Sums(step, np.ones(2, np.float32)))
         rows = WIDTH * 10 if tampered == "large" and step == 3 else WIDTH
         if tampered == "crash" and step == 3:
             raise ValueError("secret cell 42")
