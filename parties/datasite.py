@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from syft.client.datasite_client import DatasiteClient
     from syft.server.server import Server
     from syft.service.code.user_code import SubmitUserCode, UserCode
-    from syft.service.context import UnauthedServiceContext
+    from syft.service.context import AuthedServiceContext, UnauthedServiceContext
     from syft.service.dataset.dataset import CreateDataset
     from syft.service.policy.policy import InputPolicy, OutputPolicy, PolicyRule
     from syft.service.request.request import Request
@@ -76,13 +76,15 @@ S = TypeVar("S")
 
 Told = Callable[[str, bool], None]
 """Takes the e-mail of an attempt to log in, and whether it succeeded; what it raises refuses the login."""
+RefusedStart = Callable[[str, str], None]
+"""Takes the name of a function and the caller's key in hex, when syft refuses a start by itself."""
 
 
-def application(told: Told) -> "FastAPI":
+def application(told: Told, refused_start: RefusedStart) -> "FastAPI":
     """The syft server as an ASGI application; its environment must be set, and syft not imported yet.
 
-    It tells of every login before it answers. It takes no guests and no sign-ups from its first connection on, and the
-    module's own copies of private key and root password are gone.
+    It tells of every login before it answers, and of every start that syft refuses by itself. It takes no guests and
+    no sign-ups from its first connection on, and the module's own copies of private key and root password are gone.
     """
     from syft.server.uvicorn import app_factory
 
@@ -93,6 +95,7 @@ def application(told: Told) -> "FastAPI":
     (server,) = module.ServerRegistry.get_all_servers()
     _close_to_strangers(server)
     _tell_of_logins(told)
+    _tell_of_refused_starts(refused_start)
     return app
 
 
@@ -125,6 +128,41 @@ def _told_of(told: Told, email: str, success: bool) -> bool:
         print(f"datasite: a login could not be logged: {error}", file=sys.stderr)
         return False
     return True
+
+
+def _tell_of_refused_starts(tell: RefusedStart) -> None:
+    """Code that is pending, denied or another analyst's: the shim doesn't run then, and nobody else would know."""
+    from syft.service.code.user_code_service import UserCodeService
+
+    within = UserCodeService._call
+
+    def call(
+        service: UserCodeService,
+        context: "AuthedServiceContext",
+        uid: "UID",
+        *more: object,
+        **arguments: object,
+    ) -> object:
+        answer = within(service, context, uid, *more, **arguments)
+        if answer.is_err() and _is_start(context, arguments.get("action")):
+            code = service.stash.get_by_uid(context.server.verify_key, uid=uid)
+            tell(code.unwrap().service_func_name if code.is_ok() else "", str(context.credentials))
+        return answer
+
+    UserCodeService._call = call
+
+
+def _is_start(context: "AuthedServiceContext", action: object) -> bool:
+    """Whether a call's argument is the text "start", or can't be read."""
+    from syft.types.errors import SyftException
+
+    if action is None:
+        return True
+    try:
+        found = context.server.services.action.get(context, getattr(action, "id", action))
+    except SyftException:
+        return True
+    return getattr(found, "syft_action_data", found) in ("start", None)
 
 
 def _close_to_strangers(server: "Server") -> None:

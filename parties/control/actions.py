@@ -2,8 +2,8 @@
 
 From the shim: `call`. From the owner's command line and console: `requests`, `request`, `foreign`, `decide`, `start`,
 `status`, `cancel`, `head`, `add_user`, `reset_user`, `remove_user`, `publish`, `task_state`, `shutdown`. From the
-steward and the syft process: `login`, `ingest`, `ingest_foreign`, `next_task`, `task_done`. From a worker:
-`sign_head`, `run_committed`. Answers are plain dicts; refusals are raised and become typed answers.
+steward and the syft process: `login`, `refused_in_syft`, `ingest`, `ingest_foreign`, `next_task`, `task_done`. From a
+worker: `sign_head`, `run_committed`. Answers are plain dicts; refusals are raised and become typed answers.
 """
 
 import threading
@@ -239,6 +239,11 @@ class Actions:
         """One submission of foreign code with its text, for the owner."""
         return self.reception.foreign.view(fields.whole(request, "number"), self._owner(request))
 
+    def refused_in_syft(self, request: Fields) -> Answer:
+        """From the syft server: a start that syft refused before the shim ran."""
+        self.reception.refused_in_syft(fields.text(request, "name"), fields.text(request, "caller"))
+        return {}
+
     def next_task(self, request: Fields) -> Answer:
         """The steward's next task, its details flat beside id and kind; null when there is none for a while."""
         task = self.tasks.next(fields.seconds(request, "timeout", TASK_SECONDS), self.ended)
@@ -284,6 +289,7 @@ ACTIONS: dict[str, Callable[[Actions, Fields], Answer]] = {
     "ingest": Actions.ingest,
     "ingest_foreign": Actions.ingest_foreign,
     "foreign": Actions.foreign,
+    "refused_in_syft": Actions.refused_in_syft,
     "next_task": Actions.next_task,
     "task_done": Actions.task_done,
 }

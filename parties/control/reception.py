@@ -1,5 +1,6 @@
 """What comes in at a party before a run: requests through syft, and decisions of its own people."""
 
+import re
 import sys
 import threading
 from collections.abc import Callable
@@ -34,6 +35,7 @@ from protocols.audit import AuditEvent
 from protocols.errors import (
     ApprovalError,
     FedaccordError,
+    NotApprovedError,
     PolicyError,
     RequestError,
     RevokedRun,
@@ -133,6 +135,17 @@ class Reception:
                 f"{self._state.name}: {'; '.join(found)}",
                 remedy="ask with a request that keeps to the policy",
             )
+
+    def refused_in_syft(self, name: str, caller: str) -> None:
+        """Logs a start that syft refused by itself: of code that is pending, denied, or another analyst's."""
+        named = re.fullmatch("run_([0-9a-f]{64})", name)
+        target = f"request {named[1]}" if named else f"code {one_line(name, 80) or 'without a name'}"
+        who = f"syft key {caller[:16] if caller.isalnum() else 'malformed'}"
+        actor = Actor(who=who, role="analyst", organisation="unverified", origin="syft")
+        error = NotApprovedError(
+            "syft refused the call: the code isn't approved here, or is another analyst's"
+        )
+        self._journal.refused(AuditEvent.START_REFUSED, actor, target, error)
 
     def decide(self, decision_text: str) -> tuple[RequestRow, str]:
         """Takes one person's signed decision: countersigns when our policy is satisfied, or ends the request.

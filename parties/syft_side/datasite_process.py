@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 import traceback
+from functools import partial
 from pathlib import Path
 
 import uvicorn
@@ -25,6 +26,7 @@ from parties.syft_side.launcher import SECRETS, bind, ready_path, server_environ
 from parties.syft_side.publication import Publication
 from parties.syft_side.steward import Steward
 from parties.syft_side.syft_desk import SyftDesk
+from protocols.errors import FedaccordError
 
 GRACE_SECONDS = 3
 """What a waiting long poll gets when the server stops."""
@@ -63,7 +65,10 @@ def _config(state: State) -> uvicorn.Config:
     secrets = {name: state.secrets()[name] for name in SECRETS}
     os.environ.update(server_environment(state) | secrets)
     try:
-        app = application(lambda email, success: _tell_of_login(state, email, success))
+        app = application(
+            lambda email, success: _tell_of_login(state, email, success),
+            partial(_report_refused_start, state),
+        )
     finally:
         for name in SECRETS:
             os.environ.pop(name, None)
@@ -74,6 +79,14 @@ def _config(state: State) -> uvicorn.Config:
 
 def _tell_of_login(state: State, email: str, success: bool) -> None:
     ask(state.folder, "login", email=email, success=success)
+
+
+def _report_refused_start(state: State, name: str, caller: str) -> None:
+    """Tells the supervisor; whatever happens, syft's answer to the caller stays what it was."""
+    try:
+        ask(state.folder, "refused_in_syft", name=name, caller=caller)
+    except FedaccordError as error:
+        print(f"a start that syft refused could not be reported: {error}", file=sys.stderr)
 
 
 def _end_with(stopping: threading.Event) -> None:

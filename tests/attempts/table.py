@@ -63,7 +63,12 @@ TABLE: dict[Attempt, dict[Way, str]] = {
     Attempt.OTHER_PARTY: dict.fromkeys(Way, "approval"),
     Attempt.OTHER_DIGEST: dict.fromkeys(Way, "approval"),
     Attempt.EXPIRED: dict.fromkeys(Way, "expired"),
-    Attempt.REVOKED: dict.fromkeys(Way, "revoked"),
+    Attempt.REVOKED: {
+        Way.SHIM: "not_approved",  # the steward has denied it in syft too, and so syft itself refuses
+        Way.SOCKET: "revoked",
+        Way.HANDSHAKE: "revoked",
+        Way.RESUME: "revoked",
+    },
     Attempt.USED_UP: {
         Way.SHIM: "runs_used",
         Way.SOCKET: "runs_used",

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime, timedelta
 
 import pytest
 import torch
@@ -9,8 +10,11 @@ import torch
 from parties import catalog
 from parties.roles.simulating import read_data, simulate_run
 from protocols.program import Outcome, Progress
+from protocols.records import utc_text
 from protocols.request import ComputationRequest
 from tests.full_path.lab import LONG, ROLES, SEED, SHORT, Lab, running_lab, specs
+
+LIFE = timedelta(seconds=40)
 
 
 @pytest.fixture(scope="package")
@@ -31,6 +35,13 @@ def finished(lab: Lab) -> ComputationRequest:
     lab.start(request)
     lab.done(request)
     return request
+
+
+@pytest.fixture(scope="package")
+def expiring(lab: Lab) -> ComputationRequest:
+    """An approved request that soon expires; ask for it before whatever takes long."""
+    expires = utc_text((datetime.now(UTC) + LIFE).replace(microsecond=0))
+    return lab.approved(expires=expires)
 
 
 @pytest.fixture(scope="package")

@@ -192,6 +192,10 @@ class Lab:
         """The owners approve; returns when their syft servers know it too."""
         for name in names or PARTIES:
             self.decide(name, request, Decision.APPROVE)
+        self.known_in_syft(request, *names)
+
+    def known_in_syft(self, request: ComputationRequest, *names: str) -> None:
+        """Returns when the syft servers know that these parties have approved."""
         for name in names or PARTIES:
             until(
                 partial(self.sites[name].decision, request_digest(request)),

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -29,7 +29,6 @@ from protocols.approval import PartyApproval, parse_approvals
 from protocols.approval import to_text as approvals_text
 from protocols.audit import AuditEvent, AuditLog
 from protocols.errors import DataMissingError, NotApprovedError
-from protocols.records import utc_text
 from protocols.request import ComputationRequest
 from protocols.request import digest as request_digest
 from protocols.request import to_text as signed_text
@@ -38,20 +37,12 @@ from tests.full_path.lab import BANK, PARTIES, RETAILER, SPARE, Lab, specs, unti
 pytestmark = pytest.mark.syft
 SECONDS = 30.0
 """Longest until every error."""
-LIFE = timedelta(seconds=40)
 
 
 @pytest.fixture(scope="module")
 def ready(lab: Lab, expiring: ComputationRequest) -> ComputationRequest:
     """An approved request that every case leaves as it was."""
     return lab.approved()
-
-
-@pytest.fixture(scope="module")
-def expiring(lab: Lab) -> ComputationRequest:
-    """A request that is approved and expires before this module ends; made first."""
-    expires = utc_text((datetime.now(UTC) + LIFE).replace(microsecond=0))
-    return lab.approved(expires=expires)
 
 
 def standing(lab: Lab, request: ComputationRequest) -> list[tuple[object, object, object]]:
@@ -248,7 +239,7 @@ def failure(lab: Lab, name: str, request: ComputationRequest) -> str:
     return f"{detail['reason']}: {detail.get('detail', '')}"
 
 
-def test_a_block_that_was_replaced_after_approval(lab: Lab) -> None:
+def test_AC19_a_block_that_was_replaced_after_approval(lab: Lab) -> None:
     request = lab.approved(block=SPARE)
     add_block(lab.states[BANK], lab.files[BANK], replace(specs()[BANK], name=SPARE), replace=True)
     with refused(lab, request, "block", "block spare is at version 2"):

@@ -52,7 +52,7 @@ def test_row_i_is_the_same_customer_at_both_parties(lab: Lab, finished: Computat
         assert len(set(keys[BANK])) == size
 
 
-def test_both_logs_hold_the_same_alignment_tag(lab: Lab, finished: ComputationRequest) -> None:
+def test_P7_both_logs_hold_the_same_alignment_tag(lab: Lab, finished: ComputationRequest) -> None:
     tags = {
         dict(entry.detail)["alignment"]
         for name in PARTIES

@@ -69,7 +69,7 @@ def test_of_two_starts_at_the_same_moment_one_runs(lab: Lab) -> None:
     assert lab.refusals(BANK, request) == ["runs_used"]
 
 
-def test_the_log_tells_who_started_what_whatever_the_analyst_deletes_in_syft(lab: Lab) -> None:
+def test_P6_the_log_tells_who_started_what_whatever_the_analyst_deletes_in_syft(lab: Lab) -> None:
     request = lab.approved(runs=2)
     text = lab.approvals(request)
     for name in PARTIES:

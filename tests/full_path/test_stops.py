@@ -128,7 +128,7 @@ def test_a_killed_worker_costs_no_run_and_no_bit(lab: Lab, long_twin: Mapping[st
     assert_taken_up(lab, request, long_twin)
 
 
-def test_a_killed_supervisor_leaves_an_interrupted_run_and_a_used_up_one_stays_so(
+def test_AC17_a_killed_supervisor_leaves_an_interrupted_run_and_a_used_up_one_stays_so(
     lab: Lab, finished: ComputationRequest, long_twin: Mapping[str, Outcome]
 ) -> None:
     request = lab.approved(LONG)

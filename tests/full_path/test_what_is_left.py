@@ -46,7 +46,7 @@ def test_no_file_of_a_party_knows_who_is_a_customer_of_the_other_alone(lab: Lab,
 
 
 @pytest.mark.parametrize("name", PARTIES)
-def test_no_log_answer_or_message_holds_a_key_or_an_amount(lab: Lab, name: str) -> None:
+def test_P5_no_log_answer_or_message_holds_a_key_or_an_amount(lab: Lab, name: str) -> None:
     """Nor, of some keys, a plain hash or an encoding."""
     secrets = [secret.encode() for secret in lab.customers.secrets]
     secrets += [trace for key in lab.customers.keys(name)[:10] for trace in traces(key.encode())]
@@ -78,7 +78,7 @@ def test_no_port_listens(lab: Lab) -> None:
             assert probe.connect_ex(("127.0.0.1", port)) != 0, port
 
 
-def test_nothing_passing_stays_in_a_state_folder(lab: Lab) -> None:
+def test_R20_nothing_passing_stays_in_a_state_folder(lab: Lab) -> None:
     for name in PARTIES:
         folder = lab.states[name].folder
         passing = [
