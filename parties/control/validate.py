@@ -54,15 +54,20 @@ def check_start(
     lacking = missing_jointly(grounds.policy, request, given)
     if lacking:
         raise NotApprovedError("; ".join(lacking), remedy="wait until they have approved, then start again")
-    if request.code_digest != grounds.code:
-        raise CodeDigestError(
-            f"the request was made for code {request.code_digest[:12]}, installed is {grounds.code[:12]}",
-            remedy="install the same release at every party, or ask with a new request",
-        )
+    check_code(request, grounds.code)
     check_blocks(request, own.role, grounds.current_block)
     if own.address:
         bind(own.address, grounds.bind).close()
     return own
+
+
+def check_code(request: ComputationRequest, installed: str) -> None:
+    """CodeDigestError unless the code installed here is the one that the request was made for."""
+    if request.code_digest != installed:
+        raise CodeDigestError(
+            f"the request was made for code {request.code_digest[:12]}, installed is {installed[:12]}",
+            remedy="install the same release at every party, or ask with a new request",
+        )
 
 
 def check_blocks(request: ComputationRequest, role: str, current_block: CurrentBlock) -> None:

@@ -105,6 +105,16 @@ def prepared(
     return request, text
 
 
+def tried(
+    desk: Desk, attempt: Attempt, *, resume: bool, patch: pytest.MonkeyPatch
+) -> tuple[dict[str, object], list[Entry], list[Entry]]:
+    """The answer to the attempt, and what the log had before and got by it."""
+    request, text = prepared(desk, attempt, resume=resume, patch=patch)
+    before = desk.entries()
+    answer = desk.start(request, text)
+    return answer, before, desk.entries()[len(before) :]
+
+
 def _with_unknown_key(desk: Desk) -> ComputationRequest:
     request = desk.offices.request()
     bank, shop = request.parties

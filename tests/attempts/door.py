@@ -114,6 +114,10 @@ class Door:
             if entry.event in (*ends, AuditEvent.HANDSHAKE_REFUSED)
         ]
 
+    def let_in(self) -> bool:
+        """Whether the worker shook hands with anybody."""
+        return any(entry.event is AuditEvent.HANDSHAKE for entry in self.entries())
+
     def passed(self) -> bool:
         """Whether the worker let anybody so far that a message could have been sent or taken."""
         return "run_committed" in self.trial.bank.asked or any(
@@ -149,7 +153,7 @@ def attempted(door: Door, attempt: Attempt) -> None:
                 _twice(door, given)
             else:
                 link = door.come(given, stranger=attempt is Attempt.UNKNOWN_KEY).link
-                worker.join(WAIT)
+                until(lambda: door.let_in() or not worker.is_alive(), bool)
                 link.close("cancelled")
         except LinkError:
             worker.join(

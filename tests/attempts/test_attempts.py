@@ -7,7 +7,7 @@ import pytest
 
 from protocols.audit import AuditEvent
 from protocols.request import digest
-from tests.attempts.desk import Desk, prepared, refusals
+from tests.attempts.desk import Desk, prepared, refusals, tried
 from tests.attempts.door import Door, attempted
 from tests.attempts.table import TABLE, Attempt, Impossible, Way, cells
 from tests.parties.control.offices import Offices, copied, make_offices
@@ -46,12 +46,9 @@ def test_P3_an_attempt_is_refused_and_logged_at_the_supervisor(
 ) -> None:
     resume = way is Way.RESUME
     with desk.open("resume" if resume else "quick"):
-        request, text = prepared(desk, attempt, resume=resume, patch=monkeypatch)
-        opened, before = desk.opened(), desk.entries()
-        answer = desk.start(request, text)
-        came = desk.entries()[len(before) :]
+        answer, before, came = tried(desk, attempt, resume=resume, patch=monkeypatch)
     assert answer["ok"] is False, "the attempt passed"
-    assert desk.opened() == opened
+    assert desk.opened() == [entry.event for entry in before].count(AuditEvent.STARTED)
     told = {AuditEvent.STARTED, AuditEvent.START_REFUSED}
     assert [entry.event for entry in came if entry.event in told] == [AuditEvent.START_REFUSED]
     assert [(entry.who, entry.origin) for entry in came if entry.event in told] == [("owner", "socket")]

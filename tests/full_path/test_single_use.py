@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -9,6 +10,9 @@ from parties.control.asking import Refusal, accepted, ask
 from parties.roles import analyst
 from parties.roles.auditing import verify_log, write_peer_heads
 from parties.syft_side.access import Datasite
+from protocols import keys
+from protocols.audit import parse_head, verify
+from protocols.errors import AuditError
 from protocols.request import ComputationRequest
 from protocols.request import digest as request_digest
 from tests.full_path.lab import BANK, PARTIES, Lab
@@ -31,7 +35,7 @@ def owner(lab: Lab, request: ComputationRequest) -> None:
 
 
 @pytest.mark.parametrize("start", [same_session, other_session, owner])
-def test_a_second_start_is_refused_before_anything_is_opened(
+def test_AC17_a_second_start_is_refused_before_anything_is_opened(
     lab: Lab, finished: ComputationRequest, start: Start
 ) -> None:
     opens, refused = lab.opens(BANK), lab.refusals(BANK, finished)
@@ -43,7 +47,7 @@ def test_a_second_start_is_refused_before_anything_is_opened(
     assert lab.refusals(BANK, finished) == [*refused, "runs_used"]
 
 
-def test_of_two_starts_at_the_same_moment_one_runs(lab: Lab) -> None:
+def test_AC17_of_two_starts_at_the_same_moment_one_runs(lab: Lab) -> None:
     request = lab.approved()
     text, digest = lab.approvals(request), request_digest(request)
     opens = {name: lab.opens(name) for name in PARTIES}
@@ -69,7 +73,7 @@ def test_of_two_starts_at_the_same_moment_one_runs(lab: Lab) -> None:
     assert lab.refusals(BANK, request) == ["runs_used"]
 
 
-def test_P6_the_log_tells_who_started_what_whatever_the_analyst_deletes_in_syft(lab: Lab) -> None:
+def test_AC18_P6_the_log_tells_who_started_what_whatever_the_analyst_deletes_in_syft(lab: Lab) -> None:
     request = lab.approved(runs=2)
     text = lab.approvals(request)
     for name in PARTIES:
@@ -99,6 +103,23 @@ def test_P6_the_log_tells_who_started_what_whatever_the_analyst_deletes_in_syft(
         write_peer_heads(lab.states[name], heads)
     for name in PARTIES:
         verify_log(lab.states[name], (heads / f"{name}-head.json",))
+    assert_no_change_passes(lab, heads / "bank-head.json", lab.folder / "altered.jsonl")
+
+
+def assert_no_change_passes(lab: Lab, held: Path, path: Path) -> None:
+    """A changed byte, swapped, dropped and cut-off entries of the bank's log are found, by name of the entry."""
+    lines = lab.states[BANK].audit_path.read_bytes().splitlines(keepends=True)
+    head = parse_head(held.read_text().strip(), keys.public_hex(lab.states[BANK].signing_key()))
+    cut = lines[: head.head.index - 1]
+    altered = [*lines[:2], lines[2].replace(b'"time":"2', b'"time":"3'), *lines[3:]]
+    swapped = [*lines[:2], lines[3], lines[2], *lines[4:]]
+    for changed, entry in ((altered, 3), (swapped, 3), ([*lines[:2], *lines[3:]], 3), (cut, head.head.index)):
+        assert changed != lines
+        path.write_bytes(b"".join(changed))
+        with pytest.raises(AuditError, match=rf"entry {entry}\b"):
+            verify(path, heads=[head])
+    path.write_bytes(b"".join(lines))
+    verify(path, heads=[head])
 
 
 TOLD = ("submitted", "approved", "started", "result_released")

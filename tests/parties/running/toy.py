@@ -1,7 +1,10 @@
 """A tiny computation of two roles for tests: the passive party sends rows, the active party sends back their sums."""
 
 import hashlib
+import logging
+import sys
 import time
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -14,6 +17,7 @@ from protocols.request import Release
 from protocols.wire import Message, array, encode
 
 WIDTH = 4
+CELL = "secret cell 42"
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,11 +85,21 @@ def passive(steps: int, seed: bytes, start: Resume, observe: Observe, tampered: 
             yield Send("active", Sums(step, np.ones(2, np.float32)))
         rows = WIDTH * 10 if tampered == "large" and step == 3 else WIDTH
         if tampered == "crash" and step == 3:
-            raise ValueError("secret cell 42")
+            raise ValueError(CELL)
+        if tampered == "loud" and step == 3:
+            yield from compute(_tell_all, CELL)
         yield Send("active", Rows(step, scale * np.full((rows, 2), step, np.float32)))
         yield from receive("active", Sums)
         observe(Progress("rows", step + 1, steps))
     return Outcome(report={}, artifacts={"scale": np.array(scale)})
+
+
+def _tell_all(cell: str) -> None:
+    print(cell, flush=True)
+    print(cell, file=sys.stderr, flush=True)
+    warnings.warn(cell, stacklevel=1)
+    logging.getLogger("toy").error("%s", cell)
+    raise KeyError(cell)
 
 
 def computation(tampered: str = "") -> Mapping[str, Computation]:
