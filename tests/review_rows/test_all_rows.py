@@ -9,7 +9,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 IDS = [*(f"P{number}" for number in range(1, 13)), *(f"R{number}" for number in range(1, 26))]
-BUILT = 35
+BUILT = 36
 """Rows that have tests; it only grows."""
 
 
