@@ -13,6 +13,7 @@ approval    signed decisions of people and countersigned approvals of parties
 gate        the release manifest, enforced
 audit       the hash-chained log of one party
 disclosure  what may be said about small groups
+masking     sums of which nobody sees the terms
 psi         private set intersection, spread over the cores
 chunks      how a long list is cut into messages
 """
