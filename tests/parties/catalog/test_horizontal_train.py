@@ -155,7 +155,7 @@ def test_rows_by_hand() -> None:
 
 def test_what_is_released_stands_on_enough_people() -> None:
     outcomes = simulated(parameters(method="fedbss"))
-    released = {role: releasable(outcome.report, 10) for role, outcome in outcomes.items()}
+    released = {role: releasable(outcome.report, 1) for role, outcome in outcomes.items()}
     drift = released[AGGREGATOR]["rounds"]["5"]["clients"]["client-1"]  # type: ignore[index,call-overload]
     assert isinstance(drift["drift"], float)
     assert isinstance(drift["cosine"], float)
@@ -163,8 +163,10 @@ def test_what_is_released_stands_on_enough_people() -> None:
     own = released["client-1"]
     assert isinstance(own["rounds"]["5"]["loss"], float)  # type: ignore[index,call-overload]
     assert isinstance(own["test"]["accuracy"], float)  # type: ignore[index,call-overload]
-    small = releasable(outcomes["client-3"].report, 10)["test"]
-    assert small["accuracy"]["suppressed"]  # type: ignore[index,call-overload]  # of 5 test rows
+    few = releasable(outcomes["client-1"].report, 10)["test"]
+    assert few["people"] == own["test"]["people"]  # type: ignore[index,call-overload]
+    reason = few["accuracy"]["reason"]  # type: ignore[index,call-overload]
+    assert reason == "a class has fewer than 10 people", "the scores would tell how many"
 
 
 def test_the_model_left_is_a_state_dict_and_says_how_it_is_used() -> None:
