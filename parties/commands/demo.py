@@ -8,6 +8,8 @@ import typer
 from parties.commands.options import example
 from protocols.errors import ConfigError
 
+OUT = Path("out/demo")
+
 
 def register(app: typer.Typer) -> None:
     """Adds these commands to the application."""
@@ -15,9 +17,10 @@ def register(app: typer.Typer) -> None:
 
 
 def demo(
-    out: Annotated[Path, typer.Option(help="Folder for states, report.html and result.json.")] = Path(
-        "out/demo"
-    ),
+    out: Annotated[
+        Path,
+        typer.Option(help="Folder for states, report.html and result.json; out/hospitals with --horizontal."),
+    ] = OUT,
     aligned: Annotated[int, typer.Option(min=20, help="Training people that both parties have.")] = 200,
     seeds: Annotated[int, typer.Option(min=1, max=50, help="How often people are dealt out anew.")] = 1,
     horizontal: Annotated[
@@ -37,7 +40,7 @@ def demo(
 
         if prepare or aligned != 200 or seeds != 1:
             raise ConfigError("--horizontal goes with --out only", remedy="leave the other options out")
-        run_hospitals(out)
+        run_hospitals(Path("out/hospitals") if out == OUT else out)
         return
     from parties.demo.data import people
     from parties.demo.setup import PREPARED_MARK, fresh_folder, prepare_files
