@@ -85,7 +85,8 @@ class Door:
         folder = retailer.folder
         if stranger:
             folder = _strangers(retailer.folder / "stranger")
-        head = head_text(sign_head(retailer.log.head(), datetime.now(UTC), retailer.key))
+        now = datetime.now(UTC)
+        head = head_text(sign_head(retailer.log.head(), now, retailer.key))
         return Meeting(
             pin=Pin(
                 peer="bank",
@@ -94,7 +95,7 @@ class Door:
                 own_certificate=folder / "link.crt",
             ),
             address=self.trial.address,
-            hello=hello(digest(self.request), "passive", to_text(approvals), head, ()),
+            hello=lambda: hello(digest(self.request), "passive", to_text(approvals), head, (), now),
             is_ours=lambda other: True,
             terms=Terms(),
             seconds=1.0,
@@ -171,7 +172,7 @@ def _twice(door: Door, approvals: Sequence[PartyApproval]) -> None:
         connection = tls_context(meeting.pin, server=False).wrap_socket(raw, do_handshake_on_connect=False)
         secure(connection, meeting.pin)
         replayed = TlsLink(connection, "bank", Terms())
-        replayed.send(meeting.hello)
+        replayed.send(meeting.hello())
         replayed.receive(WAIT)
         genuine = dial(meeting).link
         with pytest.raises(LinkError):
