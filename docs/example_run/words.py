@@ -28,6 +28,7 @@ EVENTS: Mapping[str, str] = {
     "private_seed_injected": "A known seed replaced the secret one, so that a simulation gives the same bits. "
     "In a real log this line is an alarm.",
     "user_added": "The analyst got an account, which may see schema and mock rows and submit requests.",
+    "login": "The analyst's account was used at the datasite. A refused try has its line too.",
     "submitted": "A request arrived, and its signature fits the accepted card. Nothing has run.",
     "viewed": "The owner opened the review text. An approval without this line before it was given unread.",
     "approved": "A person signed this digest, with a reason.",
@@ -43,7 +44,8 @@ EVENTS: Mapping[str, str] = {
     "so that a log never tells too little.",
     "psi_started": "Before the worker starts: which alignment with this peer it is of how many allowed, "
     "and whether a set of keys has changed since the last one.",
-    "psi_finished": "The tag of the alignment. Equal tags in both logs mean the same people in the same order.",
+    "psi_finished": "The tag of the alignment. Equal tags in both logs mean the same people in the same order. "
+    "A run that ends before has this line too, failed, with the messages that had gone.",
     "program_finished": "The program has ended: messages, bytes and one hash over all of them, each way. "
     "The closing head covers this line; a goodbye that is lost still fails the run.",
     "run_finished": "How the run ended, the one such line of a run, with the same sums as the line of the program.",
