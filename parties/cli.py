@@ -17,6 +17,7 @@ from parties.commands import (
     describe,
     model,
     owner,
+    policy,
     request,
     review,
     simulate,
@@ -40,7 +41,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     add_completion=False,
 )
-for group in (owner, block, request, align, describe, review, console, model, audit, demo, simulate):
+for group in (owner, block, request, align, describe, policy, review, console, model, audit, demo, simulate):
     group.register(app)
 
 

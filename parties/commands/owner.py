@@ -274,6 +274,10 @@ def serve(
 ) -> None:
     """Run the datasite: supervisor, syft server, and one worker process per approved run. Ctrl-C stops all of it."""
     from parties.control.supervise import run_datasite
+    from parties.home.policy import read_policy
+    from parties.roles.policy_check import warnings_of
 
     here = party(state)
+    for warning in warnings_of(here, read_policy(here.folder)):
+        typer.echo(f"warning: policy.toml: {warning}", err=True)
     run_datasite(here, injected_seed=inject_private_seed, bind=bind, until_stdin_ends=until_stdin_ends)

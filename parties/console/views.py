@@ -17,6 +17,7 @@ from parties.home.policy import policy_text, read_policy
 from parties.home.state import State
 from parties.roles.auditing import entries, verify_log
 from parties.roles.log_access import read_log
+from parties.roles.policy_check import warnings_of
 from parties.roles.reviewing import decide_as, foreign_code, page
 from protocols.approval import Decision
 from protocols.errors import ApprovalError, DatasiteError, RequestError
@@ -207,6 +208,7 @@ class Views:
             "/policy",
             version=policy.version,
             policy=policy_text(policy),
+            warnings=warnings_of(self._state, policy),
             people=read_people(self._state.folder),
             cards=[(card, card_fingerprint(card)) for card in book],
         )
