@@ -219,7 +219,8 @@ def _release(value: Json, group: _Group, k: int) -> Json:
         return _metric(value, group, k)
     if isinstance(value, Mapping):
         if value.keys() == _SUPPRESSED:
-            return _refused("metric", group, k) or dict(value)
+            # Of unknown people it stands on none: the program's own reason is all that it tells.
+            return dict(value) if group.people is None else _refused("metric", group, k) or dict(value)
         curve = "values" in value and "people_per_value" in value
         return _curve(value, group, k) if curve else _release_group(value, group, k)
     if all(isinstance(item, str) for item in value):

@@ -1,5 +1,6 @@
 """Commands of the analyst: datasites, rehearsal, submission, start, status, cancel, result."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -28,6 +29,14 @@ datasite = typer.Typer(
     no_args_is_help=True,
 )
 PlanArgument = Annotated[Path, typer.Argument(help="The plan, a TOML file.")]
+OutOption = Annotated[
+    Path | None,
+    typer.Option(help="Also write the JSON document into this file; a rehearsal's is named MOCK-..."),
+]
+PlotOption = Annotated[
+    Path | None,
+    typer.Option(help="Draw the scores into this file: .svg, .png or .pdf; a rehearsal's is named MOCK-..."),
+]
 WatchOption = Annotated[bool, typer.Option("--watch", help="Show progress until the run ends.")]
 
 
@@ -60,13 +69,27 @@ def datasite_show(state: StateOption, as_json: JsonOption = False) -> None:
     show(document, as_json, text)
 
 
-@request.command("rehearse", epilog=example("fedaccord request rehearse plan.toml --state analyst"))
-def rehearse(plan: PlanArgument, state: StateOption, as_json: JsonOption = False) -> None:
-    """Run the whole plan on the mock twins, with nobody's approval and nobody's data; check the manifest's bounds."""
+@request.command(
+    "rehearse", epilog=example("fedaccord request rehearse plan.toml --plot scores.svg --state analyst")
+)
+def rehearse(
+    plan: PlanArgument,
+    state: StateOption,
+    out: OutOption = None,
+    plot: PlotOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Run the whole plan on the mock twins, with nobody's approval and nobody's data; check the manifest's bounds.
+
+    The report is that of a run, and says MOCK in every line, file name and plot: its numbers are about nobody.
+    """
+    from parties.roles.reports import check_files
     from parties.roles.requesting import rehearse_plan
 
+    check_files(out, plot)
     document, text = rehearse_plan(analyst(state), plan, tell=teller(as_json))
     show(document, as_json, text)
+    _write(document, out, plot, as_json)
 
 
 @request.command("submit", epilog=example("fedaccord request submit plan.toml --state analyst"))
@@ -120,11 +143,27 @@ def cancel(digest: DigestArgument, state: StateOption, as_json: JsonOption = Fal
 
 
 @request.command(
-    "result", epilog=example("fedaccord request result 3fa9c1 --json --state analyst > result.json")
+    "result", epilog=example("fedaccord request result 3fa9c1 --out result.json --state analyst")
 )
-def result(digest: DigestArgument, state: StateOption, as_json: JsonOption = False) -> None:
+def result(
+    digest: DigestArgument,
+    state: StateOption,
+    out: OutOption = None,
+    plot: PlotOption = None,
+    as_json: JsonOption = False,
+) -> None:
     """Read what the parties release of a finished run."""
+    from parties.roles.reports import check_files
     from parties.roles.requesting import read_result
 
+    check_files(out, plot)
     document, text = read_result(analyst(state), digest)
     show(document, as_json, text)
+    _write(document, out, plot, as_json)
+
+
+def _write(document: Mapping[str, object], out: Path | None, plot: Path | None, as_json: bool) -> None:
+    from parties.roles.reports import write_files
+
+    for path in write_files(document, out, plot):
+        typer.echo(f"written to {path}", err=as_json)

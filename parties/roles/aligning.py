@@ -19,6 +19,7 @@ from parties.roles.requesting import (
     FIRST_PAUSE,
     GROWTH,
     LONGEST_PAUSE,
+    REHEARSAL,
     Tell,
     follow,
     rehearsal_text,
@@ -80,7 +81,7 @@ def rehearse_asked(state: State, plan: Plan, *, tell: Tell) -> tuple[dict[str, o
     """The request that the plan becomes and its rehearsal on the mocks, as a document and as text."""
     offers = analyst.read_offers(analyst.connect_all(state, _names(plan)))
     request = analyst.draft(state, plan, offers)
-    document, text = rehearsal_text(request, rehearse(request, offers, printed_progress("rehearsal", tell)))
+    document, text = rehearsal_text(request, rehearse(request, offers, printed_progress(REHEARSAL, tell)))
     return document, f"{review_text(request)}\n\n{text}"
 
 
@@ -127,7 +128,7 @@ def ask_and_run(
     offers = analyst.read_offers(sites)
     request = analyst.draft(state, plan, offers)
     if rehearsed:
-        rehearse(request, offers, printed_progress("rehearsal (MOCK)", tell))
+        rehearse(request, offers, printed_progress(REHEARSAL, tell))
     else:
         request = unrehearsed(request)
     digest = analyst.submit(state, analyst.sign(request, key), sites)

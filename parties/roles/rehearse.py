@@ -3,7 +3,10 @@
 The mocks are drawn out to the published numbers of rows and re-keyed so that the overlap is as large as the request
 allows; where that leaves too few people alone, it is rehearsed once more with a small overlap. So the messages have to
 fit the manifest and fill nine tenths of each of its lines in one of the rehearsals: bounds that are too wide would let
-more leave than the computation needs. Every number of a rehearsal is about nobody: marked MOCK.
+more leave than the computation needs.
+
+The reports go through the same disclosure rules as those of a run. Every number of them is about nobody, and each
+report says so itself: what is made of it later, a table, a plot, a file, finds the mark there (`showing.is_mock`).
 """
 
 from collections.abc import Mapping
@@ -15,6 +18,8 @@ from parties import catalog
 from parties.blocks.rehearsal import rehearsal_data, rehearsal_keys
 from parties.computation import NO_DATA, Computation, Inputs, MockPeople
 from parties.roles.plan import Offer
+from parties.roles.showing import MOCK_FIELD
+from protocols.disclosure import releasable
 from protocols.errors import RequestError
 from protocols.gate import Trace
 from protocols.program import Json, Observe, Outcome, simulate
@@ -38,6 +43,12 @@ class Rehearsal:
     fill: Mapping[str, float]
     messages: int
     bytes: int
+
+    def __repr__(self) -> str:
+        roles = ", ".join(self.reports)
+        return (
+            f"MOCK rehearsal, about nobody: reports of {roles}; {self.messages} messages, {self.bytes} bytes"
+        )
 
 
 def rehearse(
@@ -109,7 +120,11 @@ def _rehearse_case(
     trace.fits(request)
     fill = {f"{kind} {sender} -> {to}": share for (kind, sender, to), share in trace.fill(request).items()}
     return Rehearsal(
-        reports={role: outcome.report for role, outcome in outcomes.items() if isinstance(outcome, Outcome)},
+        reports={
+            role: {MOCK_FIELD: True, **releasable(outcome.report, request.minimum_group)}
+            for role, outcome in outcomes.items()
+            if isinstance(outcome, Outcome)
+        },
         fill=fill,
         messages=len(trace.lines),
         bytes=sum(line.nbytes for line in trace.lines),

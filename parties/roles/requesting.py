@@ -1,20 +1,19 @@
 """What the analyst's commands do and say: rehearse, submit, start, follow, cancel, read the result."""
 
-import json
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from parties import catalog
 from parties.home.state import State
 from parties.roles import analyst
 from parties.roles.plan import Offer, Plan, read_plan
 from parties.roles.progress_lines import ProgressLines, print_line, printed_progress, progress_text
 from parties.roles.rehearse import Rehearsal, rehearse
+from parties.roles.reports import report_lines
 from parties.roles.review import readable_bytes, review_text
-from parties.roles.score_table import people_lines, score_table
+from parties.roles.showing import MOCK_FIELD, MOCK_MARK
 from parties.roles.standing import PENDING, RUNNING, PartyStatus
 from parties.syft_side.access import Datasite
 from protocols.request import ComputationRequest, canonical
@@ -28,7 +27,8 @@ FIRST_PAUSE, LONGEST_PAUSE, GROWTH = 1.0, 30.0, 1.3
 """Seconds between two status calls: syft keeps every call for ever, so a long run is asked seldom."""
 APPROVAL_LOOKS = 8
 """How often, a second apart, a start looks for approvals that are on their way into syft."""
-MOCK = "MOCK: every number below is about nobody"
+MOCK = f"{MOCK_MARK}: every number below is about nobody"
+REHEARSAL = f"rehearsal ({MOCK_MARK})"
 UNREHEARSED = (
     "(Bounds not rehearsed: the analyst skipped the rehearsal, so more may leave than the computation needs.)"
 )
@@ -68,14 +68,17 @@ def rehearse_plan(state: State, path: Path, *, tell: Tell) -> tuple[dict[str, ob
     sites = analyst.connect_all(state, _parties(plan))
     offers = analyst.read_offers(sites, analyst.login_cards(state))
     request = analyst.draft(state, plan, offers)
-    return rehearsal_text(request, rehearse(request, offers, printed_progress("rehearsal", tell)))
+    return rehearsal_text(request, rehearse(request, offers, printed_progress(REHEARSAL, tell)))
 
 
 def rehearsal_text(request: ComputationRequest, done: Rehearsal) -> tuple[dict[str, object], str]:
-    """A rehearsal as a document and as text, marked MOCK."""
+    """A rehearsal as a document and as text: those of `read_result`, marked MOCK, with the manifest's use."""
+    names = {entry.role: entry.name for entry in request.parties}
+    results = {names[role]: {MOCK_FIELD: True, "report": report} for role, report in done.reports.items()}
     document: dict[str, object] = {
-        "mock": True,
-        "reports": done.reports,
+        MOCK_FIELD: True,
+        "computation": request.computation,
+        "results": results,
         "manifest_fill": done.fill,
         "messages": done.messages,
         "bytes": done.bytes,
@@ -84,6 +87,8 @@ def rehearsal_text(request: ComputationRequest, done: Rehearsal) -> tuple[dict[s
         MOCK,
         f"{done.messages} messages, {readable_bytes(done.bytes)}; all fit the manifest",
         *(f"    {share:>4.0%} of the bound used   {line}" for line, share in done.fill.items()),
+        *report_lines(request, results),
+        "",
         f"the request has {len(canonical(request))} bytes; nothing was submitted",
     ]
     return document, "\n".join(lines)
@@ -98,7 +103,7 @@ def submit_plan(
     offers = analyst.read_offers(sites, analyst.login_cards(state))
     request = analyst.draft(state, plan, offers)
     if rehearsed:
-        rehearse(request, offers, printed_progress("rehearsal (MOCK)", tell))
+        rehearse(request, offers, printed_progress(REHEARSAL, tell))
     else:
         request = unrehearsed(request)
     digest = analyst.submit(state, analyst.sign(request, key), sites)
@@ -193,21 +198,8 @@ def read_result(state: State, start: str) -> tuple[dict[str, object], str]:
     results = analyst.results(request, sites)
     digest = request_digest(request)
     document: dict[str, object] = {"digest": digest, "computation": request.computation, "results": results}
-    lines = [f"{request.computation}, request {digest[:12]}"]
-    for name, result in results.items():
-        lines += ["", f"{name}:", *_result_lines(result, request)]
+    lines = [f"{request.computation}, request {digest[:12]}", *report_lines(request, results)]
     return document, "\n".join([*lines, "", f"everything: fedaccord request result {digest[:12]} --json"])
-
-
-def _result_lines(result: object, request: ComputationRequest) -> list[str]:
-    """One party's report: a table where it has scores, and else as it is."""
-    report = result.get("report") if isinstance(result, Mapping) else None
-    if isinstance(report, Mapping):
-        computation = catalog.find(request.computation, request.computation_version)
-        table = score_table(report, computation.meanings)
-        if table:
-            return [*table, *people_lines(report)]
-    return json.dumps(result if report is None else report, indent=2, sort_keys=True).splitlines()
 
 
 def status_line(status: PartyStatus) -> str:

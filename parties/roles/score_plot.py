@@ -1,11 +1,11 @@
-"""A plot of the scores in a simulated report: one row per method, one mark per situation."""
+"""A plot of the scores in a report: one row per method, one mark per situation; of a rehearsal it says MOCK."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from parties.roles.score_table import scores_of
+from parties.roles.showing import MOCK_MARK, is_mock
 from protocols.errors import ConfigError
-from protocols.program import Json
 
 FORMATS = (".svg", ".png", ".pdf")
 MARKS = {"both": "o", "active_only": "<", "passive_only": ">"}
@@ -17,7 +17,7 @@ def check_plot(path: Path) -> None:
         raise ConfigError(f"plot {path.name}: the name must end in one of {', '.join(FORMATS)}")
 
 
-def write_plot(report: Mapping[str, Json], path: Path) -> None:
+def write_plot(report: Mapping[str, object], path: Path) -> None:
     """Draws the report's AUC (where there is none, its accuracy) by method; ConfigError for a report without scores."""
     from matplotlib.figure import Figure
 
@@ -42,7 +42,10 @@ def write_plot(report: Mapping[str, Json], path: Path) -> None:
     axes.set_xlabel("AUC on test people" if _has_auc(report) else "accuracy on test people")
     axes.grid(axis="x", alpha=0.3)
     axes.legend(title="views", fontsize="small")
-    figure.savefig(path)
+    if is_mock(report):
+        axes.set_title(f"{MOCK_MARK}: about nobody", weight="bold")
+        figure.text(0.5, 0.5, MOCK_MARK, size=72, alpha=0.15, rotation=20, ha="center", va="center")
+    figure.savefig(path, metadata={"Title": f"{MOCK_MARK}: about nobody" if is_mock(report) else "scores"})
 
 
 def write_curves(curves: Mapping[str, Sequence[tuple[int, float]]], path: Path) -> None:
@@ -61,10 +64,10 @@ def write_curves(curves: Mapping[str, Sequence[tuple[int, float]]], path: Path) 
     figure.savefig(path)
 
 
-def _has_auc(report: Mapping[str, Json]) -> bool:
-    return any(isinstance(scores["auc"], float) for _, _, scores in scores_of(report))
+def _has_auc(report: Mapping[str, object]) -> bool:
+    return any(isinstance(scores.get("auc"), float) for _, _, scores in scores_of(report))
 
 
 def _score(scores: Mapping[str, object]) -> float | None:
-    value = scores["auc"] if isinstance(scores["auc"], float) else scores["accuracy"]
+    value = scores.get("auc") if isinstance(scores.get("auc"), float) else scores.get("accuracy")
     return value if isinstance(value, float) else None

@@ -7,8 +7,16 @@ from parties.control.socket import Answer
 LONGEST = 500
 MOST = 50
 """Characters of a text, and items of a list or table, that are shown of what a datasite says."""
+MOCK_FIELD = "mock"
+"""The field, true, by which a report of a rehearsal says that it is about nobody; a released report has none."""
+MOCK_MARK = "MOCK"
 _READ_BY_US = ("approval", "result")
 """Verified, or written as JSON text (which escapes such characters), not shown as they are."""
+
+
+def is_mock(report: object) -> bool:
+    """Whether the report, or the document of reports, is a rehearsal's."""
+    return isinstance(report, Mapping) and report.get(MOCK_FIELD) is True
 
 
 def printable(text: str, limit: int = LONGEST) -> str:

@@ -53,7 +53,7 @@ def test_an_alignment_is_rehearsed_without_columns_and_fills_its_manifest(name: 
         "reason": "of one of the sets perhaps fewer than 10 people are not common",
     }
     expected = {"common": shown if name == catalog.ALIGN_SIZE else hidden}
-    assert done.reports == {"active": expected, "passive": expected}
+    assert done.reports == {role: {"mock": True, **expected} for role in ("active", "passive")}
     bytes_of_points = {r.max_bytes for r in request.manifest if r.kind == "PsiRequest"}
     assert len(bytes_of_points) == 1
     assert (60 if not bucket else 75) * 33 < bytes_of_points.pop() < (60 if not bucket else 75) * 33 + 120
