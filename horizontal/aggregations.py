@@ -15,7 +15,8 @@ from horizontal.choices import Adjustment, Aggregation
 from horizontal.config import HorizontalConfig
 from horizontal.fedalign import agreement
 from horizontal.fedavg import size_weighted_mean, uniform_mean
-from horizontal.rounds import State
+from horizontal.masked_sum import Summed
+from horizontal.round_rules import State
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +45,21 @@ def _plain_mean(state: State, sent: Sequence[Contribution], frame: Frame) -> Sta
     control = unnamed(scaffold.CONTROL, state.shared)
     model, control = scaffold.server_step(
         state.model, control, sent, clients=len(frame.clients), server_rate=frame.config.server_rate
+    )
+    return replace(state, model=model, shared=named(scaffold.CONTROL, control))
+
+
+def next_of_sum(state: State, total: Summed, frame: Frame) -> State:
+    """The next state from means alone: what `size` and `mean`, SCAFFOLD's too, make of the same clients."""
+    if frame.config.adjustment is not Adjustment.SCAFFOLD:
+        return replace(state, model=total.arrays)
+    model, control = scaffold.step_by_means(
+        state.model,
+        unnamed(scaffold.CONTROL, state.shared),
+        total.arrays,
+        unnamed(scaffold.CONTROL, total.extras),
+        share=len(total.clients) / len(frame.clients),
+        server_rate=frame.config.server_rate,
     )
     return replace(state, model=model, shared=named(scaffold.CONTROL, control))
 

@@ -139,6 +139,8 @@ _EACH_UPDATE: Mapping[str, str] = {
     Aggregation.TRIMMED: "it sorts the clients' values",
     Aggregation.CLIPPED: "it measures each client's change",
 }
+STOP_NEEDS = "it reads each client's losses"
+"""Why an early stop needs more than sums of updates."""
 
 
 def problems(parts: Parts) -> tuple[str, ...]:

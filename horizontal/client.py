@@ -14,6 +14,7 @@ from typing import TypeAlias
 import numpy as np
 
 from horizontal.average import Array, Arrays, named, unnamed
+from horizontal.masked_client import Masking, add_update
 from horizontal.messages import AGGREGATOR, Broadcast, Task, Update
 from protocols.errors import ProtocolError, Stopped, to_wire
 from protocols.program import Checkpoint, Json, Observe, Outcome, Program, Progress, Send, compute, receive
@@ -47,12 +48,14 @@ def client_program(
     *,
     evaluate: Evaluate | None = None,
     resume: Arrays | None = None,
+    masking: Masking | None = None,
 ) -> Program[Outcome]:
     """The run as a client sees it; its Outcome has the final model, under `model.`, and a report of its own rounds.
 
     An error of `work` costs the client this round; the aggregator learns its code only, and what the client remembers
-    stays as it was. After each training there is a checkpoint, of which `resume` is the state. Raises ProtocolError for
-    a message out of turn.
+    stays as it was. After each training there is a checkpoint, of which `resume` is the state. With `masking` updates
+    are only shown as a sum with others'; what one remembers stays as it was if it isn't in the sum. Raises
+    ProtocolError for a message out of turn, and what `add_update` raises.
     """
     side = _Client() if resume is None else _Client.unpack(resume)
     while True:
@@ -72,7 +75,12 @@ def client_program(
         except Exception as problem:  # whatever goes wrong in here, the other clients can go on without it
             failed = Update.failed(broadcast.round, Task(broadcast.task), to_wire(problem))
             answer = Answer(update=failed, memory=side.memory)
-        yield Send(AGGREGATOR, answer.update)
+        if masking is None:
+            yield Send(AGGREGATOR, answer.update)
+        elif code := (yield from add_update(answer.update, masking)):
+            answer = Answer(
+                update=Update.failed(broadcast.round, Task(broadcast.task), code), memory=side.memory
+            )
         side.memory = answer.memory
         if broadcast.task == Task.TRAIN:
             side.note(broadcast.round, answer)

@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import TypeAlias
 
 from horizontal.choices import (
+    STOP_NEEDS,
     Adjustment,
     Admission,
     Aggregation,
@@ -17,9 +18,11 @@ from horizontal.choices import (
     Parts,
     Penalty,
     Selection,
+    needs_each_update,
     problems,
 )
 from protocols.errors import ConfigError
+from protocols.masking import LEAST_CLIENTS
 
 Scalar: TypeAlias = str | int | float | bool
 
@@ -58,6 +61,8 @@ class HorizontalConfig:
     Robust means: `trim_share` off each end, `clip_norm` (0: the round's median).
     FLASH: `flash_lambda`, `flash_delta`, `flash_price` of time, `flash_refresh` rounds between signals of all clients
     (0: only before the first), `flash_retire`.
+    Secure aggregation: with `secure_aggregation` the aggregator sees sums of clients' updates only, exact to
+    `fraction_bits` bits after the binary point, of values within +-`value_limit`.
     """
 
     rounds: int = 20
@@ -96,6 +101,9 @@ class HorizontalConfig:
     flash_price: float = 0.01
     flash_refresh: int = 0
     flash_retire: Retire = Retire.BELOW
+    secure_aggregation: bool = False
+    fraction_bits: int = 24
+    value_limit: float = 64.0
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -110,6 +118,25 @@ class HorizontalConfig:
                 raise ConfigError(f"{name} must lie in [{low:g}, {high:g}], came {value!r}")
         if reasons := problems(self.parts()):
             raise ConfigError("; ".join(reasons))
+        if self.secure_aggregation:
+            self._check_sums()
+
+    def _check_sums(self) -> None:
+        """ConfigError unless an aggregator that only learns sums can do this."""
+        reasons = list(needs_each_update(self.parts()))
+        if self.stop_after:
+            reasons.append(f"stop_after: {STOP_NEEDS}")
+        if reasons:
+            raise ConfigError(
+                f"not with secure aggregation: {'; '.join(reasons)}",
+                remedy="choose aggregation size or mean, selection uniform and stop_after 0",
+            )
+        if self.minimum_clients < LEAST_CLIENTS:
+            raise ConfigError(
+                f"secure aggregation needs minimum_clients of {LEAST_CLIENTS} or more, came {self.minimum_clients}: of "
+                "the sum of two, each knows the other's update",
+                remedy=f"set minimum_clients = {LEAST_CLIENTS}",
+            )
 
     def parts(self) -> Parts:
         """The choice for each part of the method."""
@@ -188,4 +215,6 @@ _RANGES: Mapping[str, tuple[float, float]] = {
     "flash_delta": (1e-9, 1.0),
     "flash_price": (0.0, 1e6),
     "flash_refresh": (0, _LARGE),
+    "fraction_bits": (1, 40),
+    "value_limit": (1e-6, 1e9),
 }

@@ -16,6 +16,13 @@ from numpy.typing import NDArray
 from horizontal.average import Arrays, UpdateError, rounded
 from protocols.errors import ConfigError
 
+
+class OutOfRange(UpdateError):
+    """A client's update has values that secure aggregation can't add up."""
+
+    code = "out_of_range"
+
+
 _CAPACITY = 2.0**63
 Words = NDArray[np.uint64]
 
@@ -45,7 +52,7 @@ class FixedPoint:
     def words(self, arrays: Arrays, weight: int) -> Words:
         """All entries in the order of the arrays' names, times the weight: (n,).
 
-        UpdateError naming an array with a value that isn't finite or lies beyond the limit; never the value.
+        OutOfRange naming an array with a value that isn't finite or lies beyond the limit; never the value.
         """
         return np.concatenate(
             [self._whole(name, arrays).view(np.uint64) * np.uint64(weight) for name in sorted(arrays)]
@@ -57,7 +64,7 @@ class FixedPoint:
         real = np.issubdtype(value.dtype, np.inexact)
         scaled = value.astype(np.float64) * (2.0**self.bits if real else 1.0)
         if not (np.abs(scaled) <= self.largest).all():  # NaN compares false
-            raise UpdateError(
+            raise OutOfRange(
                 f"{name!r} has values beyond {self.limit:g}, which secure aggregation can't add up",
                 remedy="raise value_limit, or lower the learning rate or the range of the features",
             )

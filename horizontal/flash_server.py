@@ -11,7 +11,7 @@ from horizontal import flash
 from horizontal.average import Array, Arrays, Contribution, named, unnamed
 from horizontal.config import HorizontalConfig, Retire
 from horizontal.fedavg import clients_per_round
-from horizontal.rounds import State
+from horizontal.round_rules import State
 from protocols.seeds import PrivateSeed, numpy_generator
 
 _FLASH = "flash"

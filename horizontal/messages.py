@@ -32,8 +32,19 @@ def _check_task(kind: str, task: str) -> None:
         raise WireError(f"{kind}.task: expected one of {', '.join(Task)}")
 
 
+class Turn(Message):
+    """A message of a round, or the answer to one: both have the same topic."""
+
+    __slots__ = ()
+
+    @property
+    def topic(self) -> tuple[int, str]:
+        """Its round, and what it is about."""
+        raise NotImplementedError
+
+
 @dataclass(frozen=True, slots=True, eq=False)
-class Broadcast(Message):
+class Broadcast(Turn):
     """The global model at the start of `round` (from 1), or the final one, and what goes with it."""
 
     round: int
@@ -45,6 +56,11 @@ class Broadcast(Message):
     def of(cls, number: int, task: Task, model: Arrays, extras: Arrays | None = None) -> Broadcast:
         """The message with these arrays. WireError for a dtype that doesn't travel."""
         return cls(number, str(task), pack_arrays(model), pack_arrays(extras or {}))
+
+    @property
+    def topic(self) -> tuple[int, str]:
+        """Round and task."""
+        return self.round, self.task
 
     def check(self) -> None:
         """WireError for an unknown task."""
@@ -60,7 +76,7 @@ class Broadcast(Message):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Update(Message):
+class Update(Turn):
     """A client's answer in `round`: its model after training on `examples` rows, and what goes with it.
 
     A description has no model. Or there are no arrays at all, and `failure` is a code that says why. Whether the
@@ -85,6 +101,11 @@ class Update(Message):
     def failed(cls, number: int, task: Task, code: str) -> Update:
         """The message of a client that could not do it; `code` is all that the aggregator learns."""
         return cls(number, str(task), 0, code, b"", b"")
+
+    @property
+    def topic(self) -> tuple[int, str]:
+        """Round and task."""
+        return self.round, self.task
 
     def check(self) -> None:
         """WireError for an unknown task, or if it carries both arrays and a failure."""

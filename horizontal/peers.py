@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Generator, Mapping, Sequence
+from typing import TypeVar
 
 from horizontal.average import Arrays, Contribution, UpdateError, check_contribution
-from horizontal.messages import Broadcast, Update
+from horizontal.messages import Broadcast, Turn, Update
 from protocols.errors import (
     PEER_FAULTS,
     FedaccordError,
@@ -22,6 +23,7 @@ from protocols.errors import (
 )
 from protocols.program import Effect, Send, receive
 
+T = TypeVar("T", bound=Turn)
 Answers = tuple[list[Contribution], dict[str, str]]
 """Usable contributions, and a code for each other client that was asked."""
 
@@ -47,7 +49,21 @@ class Peers:
         self, chosen: Sequence[str], message: Broadcast, model: Arrays, extras: Arrays
     ) -> Generator[Effect, object, Answers]:
         """One round trip with the chosen clients: each answer must have the layouts of `model` and `extras`."""
+        updates, failures = yield from self.exchange(chosen, message, Update)
         used: list[Contribution] = []
+        for client, update in updates.items():
+            result = self._checked(client, update, model, extras)
+            if isinstance(result, str):
+                failures[client] = result
+            else:
+                used.append(result)
+        return used, in_order(chosen, failures)
+
+    def exchange(
+        self, chosen: Sequence[str], message: Turn, kind: type[T]
+    ) -> Generator[Effect, object, tuple[dict[str, T], dict[str, str]]]:
+        """One round trip: the answers of this kind by client, and a code for each that gave none."""
+        answers: dict[str, T] = {}
         failures: dict[str, str] = {}
         asked = []
         for client in chosen:
@@ -57,15 +73,18 @@ class Peers:
                 asked.append(client)
                 self._owed[client] += 1
         for client in asked:
-            update = yield from self._answer(client, message)
-            result = update if isinstance(update, str) else self._checked(client, update, model, extras)
-            if isinstance(result, str):
-                failures[client] = result
+            answer = yield from self._answer(client, message, kind)
+            if isinstance(answer, str):
+                failures[client] = answer
             else:
-                used.append(result)
-        return used, {client: failures[client] for client in chosen if client in failures}
+                answers[client] = answer
+        return answers, in_order(chosen, failures)
 
-    def tell(self, client: str, message: Broadcast) -> Generator[Effect, object, str]:
+    def leave_out(self, client: str, code: str) -> None:
+        """Asks this client nothing any more."""
+        self.gone.setdefault(client, code)
+
+    def tell(self, client: str, message: Turn) -> Generator[Effect, object, str]:
         """Sends it; "" or the code of what went wrong."""
         try:
             yield Send(client, message)
@@ -73,7 +92,7 @@ class Peers:
             return self._note(client, problem)
         return ""
 
-    def settle(self) -> Generator[Effect, object, None]:
+    def settle(self, kind: type[Turn] = Update) -> Generator[Effect, object, None]:
         """Waits for what present clients still owe from rounds in which they were late, so that nothing stays unread.
 
         One that doesn't answer now either is gone.
@@ -81,17 +100,17 @@ class Peers:
         for client in self.present:
             while self._owed[client]:
                 try:
-                    yield from receive(client, Update)
+                    yield from receive(client, kind)
                 except PEER_FAULTS as problem:
                     self.gone[client] = problem.code
                     break
                 self._owed[client] -= 1
 
-    def _answer(self, client: str, message: Broadcast) -> Generator[Effect, object, Update | str]:
+    def _answer(self, client: str, message: Turn, kind: type[T]) -> Generator[Effect, object, T | str]:
         """The client's answer to this message, past any that it owed to earlier ones; or a code."""
         while True:
             try:
-                update = yield from receive(client, Update)
+                answer = yield from receive(client, kind)
             except PEER_FAULTS as problem:
                 if not isinstance(
                     problem, LinkError
@@ -99,14 +118,14 @@ class Peers:
                     self._owed[client] -= 1
                 return self._note(client, problem)
             self._owed[client] -= 1
-            if (update.round, update.task) == (message.round, message.task):
-                return update
+            if answer.topic == message.topic:
+                return answer
             if self._owed[client] < 1:
                 return ProtocolError.code
 
     def _checked(self, client: str, update: Update, model: Arrays, extras: Arrays) -> Contribution | str:
         if update.failure:
-            return _code(update.failure)
+            return failure_code(update.failure)
         try:
             contribution = Contribution(
                 client=client,
@@ -128,9 +147,15 @@ class Peers:
         return problem.code
 
 
-def _code(failure: str) -> str:
+def failure_code(failure: str) -> str:
+    """The code that a client gave, or \"unknown\"."""
     # It comes from another machine: only something shaped like a code may reach our report.
     return failure if re.fullmatch(r"[a-z][a-z_]{0,39}", failure) else "unknown"
+
+
+def in_order(clients: Sequence[str], failures: Mapping[str, str]) -> dict[str, str]:
+    """The failures in the order of the clients."""
+    return {client: failures[client] for client in clients if client in failures}
 
 
 def failed_text(failures: Mapping[str, str]) -> str:

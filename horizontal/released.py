@@ -1,6 +1,7 @@
 """Reports of a horizontal run in the form of the disclosure rules, which says of each number how many people it is of.
 
-The aggregator's: by round and client, how far that client moved the model and in which direction. A client's: by round,
+The aggregator's: by round and client, how far that client moved the model and in which direction, or of a sum how far
+all of its clients moved it. A client's: by round,
 its training loss and FedBSS's numbers of unbiased and biased rows, and what the final model is worth on its test rows.
 Lists of numbers of single epochs stay at the client.
 """
@@ -43,7 +44,9 @@ def _round(record: Report) -> dict[str, Json]:
         client: {"people": rows[client], "drift": drift[client], "cosine": cosine[client]} for client in drift
     }
     found: dict[str, Json] = {"clients": clients}
-    found.update({name: record[name] for name in ("failures", "undescribed") if record.get(name)})
+    found.update(
+        {name: record[name] for name in ("failures", "undescribed", "sum", "void") if record.get(name)}
+    )
     return found
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from torch import nn
 
 from horizontal import early_stop, fednova, fedoui, flash, scaffold
-from horizontal.aggregations import AGGREGATE, Frame
+from horizontal.aggregations import AGGREGATE, Frame, next_of_sum
 from horizontal.average import Array, Arrays, Contribution, named
 from horizontal.choices import Adjustment, Aggregation, Selection
 from horizontal.client import Notes
@@ -17,7 +17,8 @@ from horizontal.config import HorizontalConfig
 from horizontal.drift import cosine, distance, flat
 from horizontal.fedavg import choose_uniformly
 from horizontal.flash_server import FlashServer
-from horizontal.rounds import Metrics, Rules, State
+from horizontal.masked_sum import Summed, SumTerms
+from horizontal.round_rules import Metrics, Rules, State, Sums
 from horizontal.weights import model_arrays, parameter_names
 from protocols.program import Json
 from protocols.seeds import PrivateSeed
@@ -97,6 +98,10 @@ class Method:
                 hear=self.selector.hear,
                 enough=self.selector.enough,
             )
+        if self.config.secure_aggregation:
+            terms = SumTerms.of(self.config)
+            terms.check_room(len(self.clients))
+            rules = replace(rules, sums=Sums(terms=terms, advance=self._advance_sum))
         if self.config.stop_after:
             rules = replace(rules, judge=self._judge, enough=self._overfits)
         return rules
@@ -134,8 +139,7 @@ class Method:
         self, number: int, state: State, contributions: Sequence[Contribution]
     ) -> tuple[State, Notes]:
         """The next state, and of each client how far it moved, its cosine to what the model moved by, and its rows."""
-        frame = Frame(config=self.config, clients=self.clients, parameters=self.parameters)
-        after = AGGREGATE[self.config.aggregation](state, contributions, frame)
+        after = AGGREGATE[self.config.aggregation](state, contributions, self._frame())
         origin = flat(state.model, self.parameters)
         moved = flat(after.model, self.parameters) - origin
         drift, direction = {}, {}
@@ -147,6 +151,15 @@ class Method:
             after = self.selector.remember(state, after, contributions, direction)
         rows: dict[str, Json] = {contribution.client: contribution.examples for contribution in contributions}
         return after, {"drift": drift, "cosine": direction, "rows": rows}
+
+    def _advance_sum(self, number: int, state: State, total: Summed) -> tuple[State, Notes]:
+        """The next state, how far the model moved, and on how many rows in all: of one client nothing is known."""
+        after = next_of_sum(state, total, self._frame())
+        moved = distance(flat(after.model, self.parameters) - flat(state.model, self.parameters))
+        return after, {"sum": {"people": total.examples, "moved": moved}}
+
+    def _frame(self) -> Frame:
+        return Frame(config=self.config, clients=self.clients, parameters=self.parameters)
 
     def _judge(self, state: State, contributions: Sequence[Contribution], metrics: Metrics) -> State:
         before = state.kept[early_stop.LOSSES].astype(np.float64)

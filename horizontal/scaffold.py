@@ -113,11 +113,18 @@ def server_step(
     sampled = [contribution for contribution in contributions if contribution.examples > 0]
     mean = uniform_mean(sampled)
     change = uniform_mean([replace(c, arrays=unnamed(CONTROL, c.extras)) for c in sampled])
-    share = len(sampled) / clients
+    return step_by_means(model, control, mean, change, share=len(sampled) / clients, server_rate=server_rate)
+
+
+def step_by_means(
+    model: Arrays, control: Arrays, mean: Arrays, change: Arrays, *, share: float, server_rate: float
+) -> tuple[dict[str, Array], dict[str, Array]]:
+    """The same from the means of y_i and of `c_i+ - c_i` over the sampled clients, that are this share |S|/N of all."""
     moved = {
         name: _plus(model[name], server_rate, _real(mean[name]) - _real(model[name])) for name in control
     }
-    return mean | moved, {name: _plus(value, share, _real(change[name])) for name, value in control.items()}
+    after = {name: _plus(value, share, _real(change[name])) for name, value in control.items()}
+    return {**mean, **moved}, after
 
 
 def _real(value: Array) -> NDArray[np.float64]:

@@ -20,7 +20,7 @@ from typing import TypeAlias, cast
 import numpy as np
 from torch import nn
 
-from horizontal import flash, rounds
+from horizontal import flash
 from horizontal.average import Arrays, unnamed
 from horizontal.client import silent
 from horizontal.client_data import ClientData
@@ -30,12 +30,14 @@ from horizontal.job import MakeOptimizer
 from horizontal.local import Examples, Objective
 from horizontal.messages import AGGREGATOR
 from horizontal.programs import aggregator_program, client_program
+from horizontal.round_rules import Metrics, Validate
 from horizontal.rounds import RoundError
 from horizontal.together import why_apart
 from horizontal.weights import set_model
 from horizontal.work import ClientWork, Effort
 from protocols import program
 from protocols.errors import ConfigError
+from protocols.masking import Identity, identities
 from protocols.program import Checkpoint, Json, Observe, Outcome, Program
 from protocols.seeds import injected
 from protocols.wire import Message, encoded_size, pack_arrays, unpack_arrays
@@ -95,7 +97,7 @@ def simulate(
     *,
     seed: int = 0,
     research: Research | None = None,
-    validate: Callable[[nn.Module], rounds.Metrics] | None = None,
+    validate: Callable[[nn.Module], Metrics] | None = None,
     together: bool = False,
     observe: Observe = silent,
     save: Save | None = None,
@@ -118,6 +120,7 @@ def simulate(
     states = {} if resume is None else _unpack(resume, clients)
     result = copy.deepcopy(model)
     judge = None if validate is None else _judge(result, validate)
+    who = identities((AGGREGATOR, *clients)) if config.secure_aggregation else {}
     aggregator = aggregator_program(
         model,
         tuple(clients),
@@ -129,8 +132,9 @@ def simulate(
         reward=research.reward,
         observe=observe,
         resume=states.get(AGGREGATOR),
+        identity=who.get(AGGREGATOR),
     )
-    programs = {AGGREGATOR: aggregator, **_clients(model, clients, config, seed, research, states)}
+    programs = {AGGREGATOR: aggregator, **_clients(model, clients, config, seed, research, states, who)}
     traffic, computing = Traffic(), Computing(config, together=together)
     keep = _Keeper(states, save).keep
     try:
@@ -150,6 +154,7 @@ def _clients(
     seed: int,
     research: Research,
     states: Mapping[str, Arrays],
+    who: Mapping[str, Identity],
 ) -> dict[str, Program[object]]:
     """The clients' programs, with one model for all: each sets all of its weights first."""
     scratch, programs = copy.deepcopy(model), dict[str, Program[object]]()
@@ -163,12 +168,12 @@ def _clients(
             optimizer=research.optimizer,
             effort=research.efforts.get(name),
         )
-        programs[name] = client_program(work, resume=states.get(name))
+        programs[name] = client_program(work, resume=states.get(name), identity=who.get(name))
     return programs
 
 
-def _judge(model: nn.Module, validate: Callable[[nn.Module], rounds.Metrics]) -> rounds.Validate:
-    def judge(arrays: Arrays) -> rounds.Metrics:
+def _judge(model: nn.Module, validate: Callable[[nn.Module], Metrics]) -> Validate:
+    def judge(arrays: Arrays) -> Metrics:
         set_model(model, arrays, AGGREGATOR)
         return validate(model.eval())
 

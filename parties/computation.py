@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from protocols.masking import Identity
 from protocols.program import Json, Observe, Outcome, Program
 from protocols.psi import ALONE, Crew
 from protocols.request import Release
@@ -62,7 +63,7 @@ class Inputs:
 
     `data` is NO_DATA for a role without a block. `model` is this party's part of the trained model that the request
     names: None unless the computation needs one.
-    `crew` helps with an alignment.
+    `crew` helps with an alignment. `identity` proves to roles without a link to this one who it is.
     """
 
     role: str
@@ -73,6 +74,7 @@ class Inputs:
     resume: Resume = None
     model: Arrays | None = None
     crew: Crew = ALONE
+    identity: Identity | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,14 +136,14 @@ class Star:
     Those have the role `spoke`, numbered in the order of the plan ("client-1"), each with a block, and speak with the
     centre only. What goes wrong with one of them is raised in the centre's program, which may go on without it; a run
     is taken up at the centre's newest checkpoint, by the others at their newest one of that step or before, for which
-    they keep `kept(parameters)` checkpoints. `least_fill(parameters)` is the share of each bound of the manifest that a
-    rehearsal has to use.
+    they keep `kept(parameters)` checkpoints. `least_fill(parameters, spokes)` is the share of each bound of the
+    manifest that a rehearsal has to use.
     """
 
     centre: str
     spoke: str
     kept: Callable[[Parameters], int]
-    least_fill: Callable[[Parameters], float]
+    least_fill: Callable[[Parameters, int], float]
 
     def role(self, number: int) -> str:
         """The role of the spoke of this number, from 1."""

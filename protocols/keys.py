@@ -216,3 +216,13 @@ def certificate_fingerprint(cert_pem: bytes | str) -> str:
     if again.strip() != pem.replace(b"\r\n", b"\n").strip():
         raise KeyFileError("a link certificate holds more than one plain PEM certificate")
     return hashlib.sha256(certificate.public_bytes(serialization.Encoding.DER)).hexdigest()
+
+
+def certificate_key(cert_pem: bytes | str) -> str:
+    """The Ed25519 public key of a link certificate, 64 hex digits. KeyFileError for one of another kind."""
+    pem = cert_pem.encode("utf-8", "replace") if isinstance(cert_pem, str) else cert_pem
+    certificate_fingerprint(pem)
+    key = x509.load_pem_x509_certificate(pem).public_key()
+    if not isinstance(key, Ed25519PublicKey):
+        raise KeyFileError("a link certificate holds a key of another kind than Ed25519")
+    return key.public_bytes(serialization.Encoding.Raw, serialization.PublicFormat.Raw).hex()

@@ -65,13 +65,17 @@ def _mock_people(parameters: Parameters, rows: Rows, minimum_overlap: int) -> tu
     return (MockPeople(common=0),)
 
 
-def _least_fill(parameters: Parameters) -> float:
-    """Where not every client takes part in every round, the rounds to come decide how much of a bound is used."""
+def _least_fill(parameters: Parameters, clients: int) -> float:
+    """Where not every client takes part in every round, the rounds to come decide how much of a bound is used.
+
+    With secure aggregation no client is lost in a rehearsal, so that nothing is masked again.
+    """
     given = dict(parameters)
     everybody = given["fraction"] == 1.0 and given["selection"] == "uniform" and not given["stop_after"]
     rounds = int(given["rounds"])
+    spare = max(1, clients - int(given["minimum_clients"])) if given["secure_aggregation"] else 1
     return (
-        LEAST_FILL * rounds / (rounds + 1) if everybody else 0.0
+        LEAST_FILL * rounds / (rounds + spare) if everybody else 0.0
     )  # the last broadcast is often a smaller one
 
 
@@ -95,12 +99,13 @@ def _program(inputs: Inputs) -> Program[Outcome]:
             inputs.seed,
             observe=inputs.observe,
             resume=inputs.resume,
+            identity=inputs.identity,
         )
         return _ending(program, aggregator_report, settings.parameters)
     training, validation, test = client_rows(inputs.data, task)
     data = ClientData(training=training, validation=validation, test=test)
     work = ClientWork(model, data, config, inputs.seed)
-    program = client_program(work, observe=inputs.observe, resume=inputs.resume)
+    program = client_program(work, observe=inputs.observe, resume=inputs.resume, identity=inputs.identity)
     counts = {} if test is None else class_counts(test, task)
     return _ending(program, lambda report: client_report(report, counts), settings.parameters)
 
@@ -124,9 +129,10 @@ def _artifacts(left: Arrays, parameters: Parameters) -> Arrays:
 
 
 def _kinds() -> tuple[type[Message], ...]:
+    from horizontal.masked_messages import MASKED_KINDS
     from horizontal.messages import KINDS
 
-    return KINDS
+    return KINDS + MASKED_KINDS
 
 
 def _task(arrays: Arrays) -> dict[str, str]:
@@ -166,8 +172,9 @@ TRAIN = Computation(
     roles=(AGGREGATOR, CLIENT),
     analyst_receives=(
         "of the final model its loss, accuracy and related scores on each client's own test rows, to three digits",
-        "of each round and client the training loss, how far the client moved the model and in which direction, and "
-        "with FedBSS how many of its rows were unbiased and biased",
+        "of each round and client the training loss, how far the client moved the model and in which direction (with "
+        "secure aggregation only how far all together moved it), and with FedBSS how many of its rows were unbiased "
+        "and biased",
         "which clients took part in each round, and a code for each that failed",
     ),
     parameters=_parameters,

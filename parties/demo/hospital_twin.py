@@ -20,7 +20,7 @@ from horizontal.config import HorizontalConfig
 from horizontal.evaluation import metrics
 from horizontal.local import Examples, outputs
 from horizontal.messages import AGGREGATOR
-from horizontal.rounds import Metrics
+from horizontal.round_rules import Metrics
 from horizontal.simulation import Simulation, simulate
 from horizontal.table_task import TableTask, from_parameters
 from horizontal.weights import model_arrays

@@ -22,9 +22,11 @@ from parties.roles.showing import MOCK_FIELD
 from protocols.disclosure import releasable
 from protocols.errors import RequestError
 from protocols.gate import Trace
+from protocols.masking import identities
 from protocols.program import Json, Observe, Outcome, simulate
 from protocols.psi import all_cores, crew_of
 from protocols.request import BlockEntry, ComputationRequest, party
+from protocols.request import digest as request_digest
 from protocols.seeds import injected
 from vertical.table import PartyData, Split
 
@@ -74,7 +76,7 @@ def rehearse(
 
 def _check_fill(fill: Mapping[str, float], request: ComputationRequest, computation: Computation) -> None:
     star = computation.star
-    least = LEAST_FILL if star is None else star.least_fill(request.parameters)
+    least = LEAST_FILL if star is None else star.least_fill(request.parameters, len(request.blocks))
     slack = {line: share for line, share in fill.items() if share < least}
     if not slack:
         return
@@ -100,6 +102,8 @@ def _rehearse_case(
     used = computation.model_used
     models = {} if used is None else used.mock(request.parameters, data)
     trace = Trace()
+    roles = [entry.role for entry in request.parties]
+    who = identities(roles, request_digest(request))
     with crew_of(all_cores()) as crew:
         programs = {
             role: computation.program(
@@ -111,9 +115,10 @@ def _rehearse_case(
                     observe=_only(role, request, observe),
                     model=models.get(role),
                     crew=crew,
+                    identity=who[role],
                 )
             )
-            for role in (entry.role for entry in request.parties)
+            for role in roles
         }
         catalog.one_thread()
         outcomes = simulate(programs, observe=trace.observe)

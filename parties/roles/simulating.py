@@ -15,6 +15,7 @@ from parties.home.private_files import read_toml
 from parties.roles.progress_lines import printed_progress
 from parties.roles.score_table import people_lines, score_table
 from protocols.errors import ConfigError, RequestError
+from protocols.masking import identities
 from protocols.program import Json, Observe, Outcome, Progress, simulate
 from protocols.seeds import injected
 from vertical.table import PartyData
@@ -60,6 +61,8 @@ def simulate_run(
     private_seed: int,
 ) -> dict[str, Outcome]:
     """The outcome of each role, by role, with injected private seeds; bit for bit what the datasites would give."""
+    roles = computation.roles_of(data)
+    who = identities(roles)
     programs = {
         role: computation.program(
             Inputs(
@@ -68,9 +71,10 @@ def simulate_run(
                 data=data.get(role, NO_DATA),
                 seed=injected(private_seed, role),
                 observe=_silent if at else observe,
+                identity=who[role],
             )
         )
-        for at, role in enumerate(computation.roles_of(data))
+        for at, role in enumerate(roles)
     }
     catalog.one_thread()
     outcomes = simulate(programs)

@@ -30,6 +30,7 @@ from parties.running.checkpoints import KEPT, Checkpoints
 from parties.running.drive import Driver, Traffic, drive, largest_message
 from parties.running.earlier import RELEASED, EarlierReleases, release_of, split_groups, without
 from parties.running.ending import End, ending
+from parties.running.link_identity import link_identity
 from parties.running.parting import Parting
 from parties.running.pen import WorkerPen
 from parties.running.progress import ProgressFile
@@ -130,6 +131,7 @@ class Worker:
                 observe=self._progress.observe,
                 model=self._tools.open_model(self._spec, computation),
                 crew=crew,
+                identity=link_identity(self._spec, self._request) if star is not None else None,
             )
             program = _program(computation, inputs)
             kinds = computation.kinds()

@@ -13,7 +13,8 @@ from horizontal.client import Answer, client_program
 from horizontal.config import HorizontalConfig
 from horizontal.fedavg import choose_uniformly, size_weighted_mean
 from horizontal.messages import AGGREGATOR, Broadcast, Task, Update
-from horizontal.rounds import RoundError, Rules, State, aggregator_program
+from horizontal.round_rules import Rules, State
+from horizontal.rounds import RoundError, aggregator_program
 from protocols.errors import (
     CancelledRun,
     ConfigError,

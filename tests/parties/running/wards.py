@@ -14,6 +14,7 @@ from parties.roles.simulating import LocalSettings, simulate_run
 from parties.running.drive import Driver, Traffic, drive, largest_message
 from protocols.errors import to_wire
 from protocols.gate import Gate
+from protocols.masking import identities
 from protocols.program import Checkpoint, Outcome, Program
 from protocols.seeds import injected
 from vertical.table import CategoricalColumn, NumericColumn, PartyData, Table
@@ -22,6 +23,7 @@ TRAIN = catalog.CATALOG["horizontal.train"]
 AGGREGATOR = "aggregator"
 CLIENTS = ("client-1", "client-2", "client-3")
 SEED = 3
+WHO = identities((AGGREGATOR, *CLIENTS))
 FEATURES = {"age": [20, 80], "dose": [-3, 3], "sex": ["f", "m"]}
 SHORT: Mapping[str, object] = {
     "features": FEATURES,
@@ -84,6 +86,7 @@ def program(role: str, given: Parameters, resume: Mapping[str, object] | None = 
             seed=injected(SEED, role),
             observe=lambda progress: None,
             resume=resume,  # type: ignore[arg-type]
+            identity=WHO[role],
         )
     )
 
