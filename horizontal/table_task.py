@@ -7,6 +7,7 @@ layout of what travels.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -51,10 +52,9 @@ class TableTask:
         """The network with initial weights by this seed: the aggregator's are what clients start from."""
         sizes = (self.width, *self.hidden, len(self.classes))
         layers: list[nn.Module] = []
-        with torch.random.fork_rng(devices=[]):
-            torch.default_generator.manual_seed(derive(private_seed, "initial weights"))
-            for inputs, outputs in pairwise(sizes):
-                layers += [nn.Linear(inputs, outputs), nn.ReLU()]
+        generator = torch.Generator().manual_seed(derive(private_seed, "initial weights"))
+        for inputs, outputs in pairwise(sizes):
+            layers += [_linear(inputs, outputs, generator), nn.ReLU()]
         return nn.Sequential(*layers[:-1])
 
     def to_parameters(self) -> dict[str, Scalar]:
@@ -71,6 +71,14 @@ class TableTask:
                     remedy="use fewer columns or levels",
                 )
         return found
+
+
+def _linear(inputs: int, outputs: int, generator: torch.Generator) -> nn.Linear:
+    """torch's own initial weights, but from this generator: others may draw from the shared one at the same time."""
+    layer: nn.Linear = torch.nn.utils.skip_init(nn.Linear, inputs, outputs)  # type: ignore[no-untyped-call]
+    nn.init.kaiming_uniform_(layer.weight, a=math.sqrt(5), generator=generator)
+    nn.init.uniform_(layer.bias, -1 / math.sqrt(inputs), 1 / math.sqrt(inputs), generator=generator)
+    return layer
 
 
 def complete(given: Mapping[str, object]) -> tuple[tuple[str, Scalar], ...]:

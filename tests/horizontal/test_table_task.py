@@ -6,7 +6,7 @@ import torch
 from horizontal.config import HorizontalConfig
 from horizontal.table_task import complete, from_parameters
 from protocols.errors import ConfigError
-from protocols.seeds import injected
+from protocols.seeds import derive, injected
 
 ASKED: dict[str, object] = {
     "features": {"age": [20, 80], "sex": ["f", "m"], "p0..p2": [0, 16]},
@@ -22,6 +22,19 @@ def test_a_plan_in_words_and_its_parameters_mean_the_same() -> None:
     assert config == HorizontalConfig(admission="fedbss", rounds=7)  # type: ignore[arg-type]
     assert list(dict(parameters)) == sorted(dict(parameters))
     assert complete(dict(parameters)) == parameters
+
+
+def test_initial_weights_are_torchs_own_and_leave_the_shared_generator_alone() -> None:
+    task, _ = from_parameters(complete({**ASKED, "hidden": ""}))
+    seed = injected(1, "aggregator")
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(derive(seed, "initial weights"))
+        torchs = torch.nn.Linear(task.width, len(task.classes))
+    before = torch.random.get_rng_state()
+    ours = task.network(seed)[0]
+    assert torch.equal(torch.random.get_rng_state(), before)
+    assert torch.equal(ours.weight, torchs.weight)
+    assert torch.equal(ours.bias, torchs.bias)
 
 
 def test_all_make_the_same_network_and_the_seed_its_weights() -> None:
