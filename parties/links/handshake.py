@@ -18,7 +18,7 @@ from protocols.errors import ProtocolError, WireError
 from protocols.records import parse_utc, utc_text
 from protocols.request import ComputationRequest, digest, party
 
-VERSION: Final = 2
+VERSION: Final = 3
 SKEW_S: Final = 60.0
 """Clocks of two parties that differ by more than this are told to both owners."""
 HELLO_LIMIT: Final = 1 << 23
@@ -114,7 +114,7 @@ def check_hello(data: bytes, request: ComputationRequest, role: str, now: dateti
     return Peer(
         role=role,
         name=entry.name,
-        head=_head(hers.head, request, role),
+        head=parse_peer_head(hers.head, request, role),
         held=_steps(hers.held, entry.name),
         ahead=(said - came).total_seconds(),
     )
@@ -148,7 +148,7 @@ def check_goodbye(data: bytes, request: ComputationRequest, traffic: Traffic, ro
     own = (traffic.received[role].transcript.digest(), traffic.sent[role].transcript.digest())
     if (came.sent, came.received) != own:
         raise ProtocolError(f"{party(request, role).name} and we don't agree on the messages of this run")
-    return _head(came.head, request, role)
+    return parse_peer_head(came.head, request, role)
 
 
 def approvals_of(text: str, request: ComputationRequest, now: datetime) -> tuple[PartyApproval, ...]:
@@ -158,18 +158,19 @@ def approvals_of(text: str, request: ComputationRequest, now: datetime) -> tuple
     return approvals
 
 
-def _parse_hello(data: bytes) -> Hello:
-    came = wire.decode(data, (Hello,), limit=HELLO_LIMIT)
-    assert isinstance(came, Hello)
-    return came
-
-
-def _head(text: str, request: ComputationRequest, role: str) -> SignedHead:
+def parse_peer_head(text: str, request: ComputationRequest, role: str) -> SignedHead:
+    """The head of that role's log, signed by its party; AuditError or ProtocolError when it isn't."""
     entry = party(request, role)
     signed = parse_head(text, entry.signing_key)
     if signed.head.party != entry.name:
         raise ProtocolError(f"{entry.name} sent an audit head of {signed.head.party[:80]}")
     return signed
+
+
+def _parse_hello(data: bytes) -> Hello:
+    came = wire.decode(data, (Hello,), limit=HELLO_LIMIT)
+    assert isinstance(came, Hello)
+    return came
 
 
 def _steps(held: tuple[str, ...], name: str) -> frozenset[int]:

@@ -7,6 +7,7 @@ after a crash the log says at most how many messages were used, never fewer.
 
 import hashlib
 import struct
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -19,6 +20,7 @@ from protocols.errors import (
     FedaccordError,
     GateError,
     PeerStopped,
+    PeerTimeout,
     ProtocolError,
     RevokedRun,
 )
@@ -116,6 +118,27 @@ def largest_message(manifest: Iterable[Release], sender: str, receiver: str) -> 
     return max((r.max_bytes for r in manifest if (r.sender, r.receiver) == (sender, receiver)), default=0)
 
 
+Take = Callable[[str, bytes], bool]
+"""Whether a message from this role isn't the program's: then it is dealt with."""
+
+
+def takes_none(role: str, data: bytes) -> bool:
+    """Leaves every message to the program."""
+    return False
+
+
+def next_message(link: Link, role: str, seconds: float, take: Take) -> bytes:
+    """The next message on the link that isn't taken, within so many seconds; raises like `Link.receive`."""
+    end = time.monotonic() + seconds
+    data = link.receive(seconds)
+    while take(role, data):
+        left = end - time.monotonic()
+        if left <= 0:
+            raise PeerTimeout(f"{link.peer} sent heads of its log, and no message within {seconds:g} s")
+        data = link.receive(left)
+    return data
+
+
 def drop(checkpoint: Checkpoint) -> None:
     """Keeps no checkpoint."""
 
@@ -125,8 +148,8 @@ class Driver:
     """All that `drive` needs besides the program.
 
     `links` and `inbound_limits` (bytes of the largest message) are by the other parties' roles; `kinds` are all
-    messages that may be decoded; `check` raises when this side shall stop; `message_s` bounds the wait for one. What
-    goes wrong with a peer is noted in `faults`, the newest by role.
+    messages that may be decoded; `take` has each message first; `check` raises when this side shall stop; `message_s`
+    bounds the wait for one. What goes wrong with a peer is noted in `faults`, the newest by role.
     """
 
     links: Mapping[str, Link]
@@ -135,6 +158,7 @@ class Driver:
     inbound_limits: Mapping[str, int]
     reserve: Reserve
     traffic: Traffic
+    take: Take = takes_none
     check: Check = never_stops
     save: Callable[[Checkpoint], None] = drop
     message_s: float = 1800.0
@@ -245,7 +269,7 @@ class _Drive(Generic[R]):
     def _receive(self, sender: str, kind: type[wire.Message]) -> wire.Message:
         link = self._link(sender)
         with _faults_of_the_peer():
-            data = link.receive(self._driver.message_s)
+            data = next_message(link, sender, self._driver.message_s, self._driver.take)
         self._use()  # only now: a run whose peer ends before its first message has used nothing
         with _faults_of_the_peer():
             limit = self._driver.inbound_limits.get(sender, 0)

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 from parties.links.handshake import check_goodbye, goodbye
 from parties.links.link import Check, Link
-from parties.running.drive import Traffic
+from parties.running.drive import Traffic, next_message
+from parties.running.heads import HeadExchange
 from parties.running.pen import WorkerPen
 from protocols.errors import PEER_FAULTS, FedaccordError, PeerStopped, RevokedRun
 from protocols.request import ComputationRequest
@@ -21,6 +22,7 @@ class Parting:
     request: ComputationRequest
     traffic: Traffic
     pen: WorkerPen
+    heads: HeadExchange
     check: Check
     may_miss: bool
 
@@ -48,5 +50,6 @@ class Parting:
         self.links[role].send(goodbye(head, self.traffic, role))
 
     def _hear(self, role: str, head: str) -> None:
-        signed = check_goodbye(self.links[role].receive(GOODBYE_S), self.request, self.traffic, role)
-        self.pen.head(signed, "closing")
+        data = next_message(self.links[role], role, GOODBYE_S, self.heads.take)
+        signed = check_goodbye(data, self.request, self.traffic, role)
+        self.heads.note(role, signed, "closing")

@@ -83,6 +83,9 @@ class RunSpec:
     """Both workers must have met and shaken hands within this time."""
     silence_s: float = 25.0
     """A peer that sends nothing for this long, not even a keep-alive, is lost."""
+    heads_s: float = 60.0
+    """At a checkpoint the peers are given a new head of this party's log, unless they have one of the last so many
+    seconds."""
     message_s: float = 1800.0
     """The longest wait for one message of a living peer."""
 

@@ -13,6 +13,7 @@ import os
 import shutil
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -30,6 +31,7 @@ from parties.running.checkpoints import KEPT, Checkpoints
 from parties.running.drive import Driver, Traffic, drive, largest_message
 from parties.running.earlier import RELEASED, EarlierReleases, release_of, split_groups, without
 from parties.running.ending import End, ending
+from parties.running.heads import Giving, HeadExchange
 from parties.running.link_identity import link_identity
 from parties.running.parting import Parting
 from parties.running.pen import WorkerPen
@@ -96,6 +98,7 @@ class Worker:
         self._pen = WorkerPen(self._spec, self._request, tools.now)
         self._progress = ProgressFile(folder, self._traffic)
         self._checkpoints: Checkpoints  # opened with the seed
+        self._heads: HeadExchange  # made when all have met
         self._connected = Connected(links={}, peers=())
         self._gate: Gate | None = None
         self._aligned = not aligned_roles(self._request.manifest)  # or has nothing to align
@@ -151,6 +154,13 @@ class Worker:
             program.close()
             program = _program(computation, replace(inputs, resume=state))
         gate = self._gate = self._tools.gate(self._request, self._spec.role, used)
+        self._heads = HeadExchange(
+            self._connected.links,
+            self._connected.peers,
+            self._request,
+            self._pen,
+            Giving(sign=self._head, seconds=self._spec.heads_s, clock=time.monotonic),
+        )
         driver = self._driver(computation, gate, kinds)
         outcome = drive(program, driver)
         if not self._connected.links:  # nobody was sent a message: the run counts from its release on
@@ -225,6 +235,7 @@ class Worker:
 
         def save(checkpoint: Checkpoint) -> None:
             self._checkpoints.save(checkpoint, gate)
+            self._heads.give()
 
         return Driver(
             links=self._connected.links,
@@ -233,6 +244,7 @@ class Worker:
             inbound_limits={peer: largest_message(manifest, peer, role) for peer in self._connected.links},
             reserve=self._reserve,
             traffic=self._traffic,
+            take=self._heads.take,
             check=self._stop.check,
             save=save,
             message_s=message_s,
@@ -274,6 +286,7 @@ class Worker:
             request=self._request,
             traffic=self._traffic,
             pen=self._pen,
+            heads=self._heads,
             check=self._stop.check,
             may_miss=star is not None and star.centre == self._spec.role,
         )

@@ -35,6 +35,7 @@ from parties.running.runspec import (
 from protocols import audit, keys
 from protocols.approval import Decision, Role, countersign, decide, to_text
 from protocols.audit import AuditEvent, AuditLog, Entry
+from protocols.errors import AuditError
 from protocols.request import (
     AnalystEntry,
     BlockEntry,
@@ -287,13 +288,8 @@ def test_a_normal_run(trial: Trial) -> None:
         audit.verify(party.folder / "audit.jsonl")
         heads = party.entries(AuditEvent.HEAD_RECEIVED)
         assert [dict(entry.detail)["when"] for entry in heads] == ["opening", "closing"]
-        for entry in heads:  # what was received is enough to check the peer's log against
-            found = dict(entry.detail)
-            head = audit.Head(party=str(found["peer"]), index=int(found["index"]), hash=str(found["hash"]))
-            signed = audit.SignedHead(
-                head=head, time=str(found["time"]), key=str(found["key"]), signature=str(found["signature"])
-            )
-            audit.verify(peer.folder / "audit.jsonl", heads=[signed])
+        held = held_heads(party, "opening") + held_heads(party, "closing")
+        audit.verify(peer.folder / "audit.jsonl", heads=held)  # what was received is enough for that
         assert len(party.entries(AuditEvent.HANDSHAKE)) == 1
         assert len(party.entries(AuditEvent.MESSAGES_RESERVED)) == 1
         finished, end = party.entries(AuditEvent.PROGRAM_FINISHED), party.entries(AuditEvent.RUN_FINISHED)
@@ -311,6 +307,76 @@ def test_a_normal_run(trial: Trial) -> None:
     assert sent == received
     assert str(sent).startswith("12 messages, ")
     assert bank.snapshot().bytes_sent == retailer.snapshot().bytes_received > 0
+
+
+def held_heads(party: Party, when: str) -> list[audit.SignedHead]:
+    """The heads of its peer's log that the party holds from such a moment."""
+    details = [dict(entry.detail) for entry in party.entries(AuditEvent.HEAD_RECEIVED)]
+    return [
+        audit.SignedHead(
+            head=audit.Head(party=str(found["peer"]), index=int(found["index"]), hash=str(found["hash"])),
+            time=str(found["time"]),
+            key=str(found["key"]),
+            signature=str(found["signature"]),
+        )
+        for found in details
+        if found["when"] == when
+    ]
+
+
+def rewritten(log: Path, event: AuditEvent, to: Path) -> Path:
+    """A sound log at `to` with the same entries as `log`, but another detail in the first of this event."""
+    made, changed = AuditLog(to, "retailer"), False
+    for entry in audit.read(log):
+        detail = dict(entry.detail)
+        if entry.event is event and not changed:
+            detail, changed = detail | {"note": "nothing to see here"}, True
+        made.append(
+            entry.event,
+            who=entry.who,
+            role=entry.role,
+            organisation=entry.organisation,
+            result=entry.result,
+            origin=entry.origin,
+            object=entry.object,
+            detail=detail,
+            now=datetime.fromisoformat(entry.time),
+        )
+    assert changed
+    return to
+
+
+def test_P4_a_log_rewritten_before_a_checkpoint_is_found_though_the_run_never_ended(trial: Trial) -> None:
+    trial.prepare(trial.request(steps=400, pause=0.02), heads_s=0.0)
+    trial.start_both()
+    trial.wait_for_step(trial.bank, 8)
+    for process in trial.processes.values():
+        process.kill()
+        process.wait()
+    log = trial.retailer.folder / "audit.jsonl"
+    opening, held = held_heads(trial.bank, "opening"), held_heads(trial.bank, "checkpoint")
+    assert held
+    assert not held_heads(trial.bank, "closing")
+    audit.verify(log, heads=held)
+    other = rewritten(log, AuditEvent.MESSAGES_RESERVED, trial.retailer.folder / "other.jsonl")
+    audit.verify(other, heads=opening)  # which was signed before that entry
+    with pytest.raises(AuditError, match="the log was rewritten"):
+        audit.verify(other, heads=held)
+
+
+def test_heads_at_checkpoints_change_no_bit_and_are_for_both(trial: Trial) -> None:
+    trial.prepare(trial.request(steps=12), heads_s=0.0)
+    trial.start_both()
+    assert trial.states() == ((State.DONE, ""), (State.DONE, ""))
+    scale = hashlib.sha256(bytes.fromhex("11" * 32)).digest()[0]
+    total = unpack_arrays((trial.bank.run / ARTIFACTS_FILE).read_bytes())["total"]
+    assert total.tolist() == [scale * sum(range(12)) * toy.WIDTH] * 2
+    for party, peer in (trial.parties, trial.parties[::-1]):
+        whens = [dict(entry.detail)["when"] for entry in party.entries(AuditEvent.HEAD_RECEIVED)]
+        assert whens == ["opening", "checkpoint", "checkpoint", "closing"]
+        audit.verify(peer.folder / "audit.jsonl", heads=held_heads(party, "checkpoint"))
+        sent = dict(party.entries(AuditEvent.RUN_FINISHED)[0].detail)[f"sent {ROLES[peer.name]}"]
+        assert str(sent).startswith("12 messages, "), "a head is in no count of messages"
 
 
 @pytest.mark.slow
