@@ -66,10 +66,12 @@ def explained(code: str, answer: Mapping[str, object]) -> str:
 
 EXPLANATIONS = {
     "alignments_used": "no alignment is left of those that this party allows with the other one",
+    "audit": "its audit log can't be written or is damaged; its owner has to mend that first",
     "action": "it doesn't know this action",
     "approval": "an approval is malformed, altered or for another request",
     "block": "a data block was replaced or its content has changed; ask with a new request",
     "code_digest": "its code is another release than the request names",
+    "config": "its policy or address book can't be used as it is; its owner has to mend that first",
     "data_missing": "a block or column of the request isn't there",
     "datasite": "the datasite can't serve the call",
     "expired": "the request has expired; ask with a new one",

@@ -34,6 +34,8 @@ from protocols.approval import to_text as approvals_text
 from protocols.audit import AuditEvent
 from protocols.errors import (
     ApprovalError,
+    AuditError,
+    ConfigError,
     FedaccordError,
     NotApprovedError,
     PolicyError,
@@ -52,6 +54,8 @@ EVENTS = {
     Decision.DENY: AuditEvent.DENIED,
     Decision.REVOKE: AuditEvent.REVOKED,
 }
+NOT_IN_FORCE = "policy.toml can't be read, so nothing can be approved: `fedaccord policy check` says why"
+NOT_LOGGED = "a change of policy.toml can't be logged, so nothing can be approved"
 AHEAD = timedelta(seconds=5)
 """How far ahead of our clock a decision at our own desk may be dated: both clocks are usually the same one."""
 
@@ -302,10 +306,19 @@ class Reception:
                 self._stop(decision.digest, reason)
 
     def missing(self, digest: str) -> tuple[str, ...]:
-        """What our own people still have to approve, one text each; empty when our policy is satisfied."""
+        """What our own people still have to approve, one text each; empty when our policy is satisfied.
+
+        Without a policy in force that is what is missing: requests must stay readable and revocable meanwhile.
+        """
         request = self._documents.request(digest).request
+        try:
+            policy = self._policy.read()
+        except ConfigError:
+            return (NOT_IN_FORCE,)
+        except AuditError:
+            return (NOT_LOGGED,)
         return missing(
-            self._policy.read(),
+            policy,
             request,
             read_people(self._state.folder),
             self._documents.decisions(digest),
@@ -376,13 +389,16 @@ class Reception:
             ],
             "problems": list(self._tasks.problems(digest)),
             "clocks": self._clocks(request),
-            "alignments": [
-                each.line()
-                for each in self._alignments.standing(
-                    digest, 0, planned_alignments(request, self._state.name, self._policy.read())
-                )
-            ],
+            "alignments": self._standing_alignments(digest, request),
         }
+
+    def _standing_alignments(self, digest: str, request: ComputationRequest) -> list[str]:
+        """How many alignments are used and left; none can be told without a policy in force."""
+        try:
+            planned = planned_alignments(request, self._state.name, self._policy.read())
+        except (ConfigError, AuditError):
+            return []
+        return [each.line() for each in self._alignments.standing(digest, 0, planned)]
 
     def _clocks(self, request: ComputationRequest) -> list[str]:
         """What the newest handshake with each other party of the request said of its clock, if that went wrong."""

@@ -12,11 +12,11 @@ from pathlib import Path
 
 from parties.home.agreements import RULES, Agreement, beyond, own_peers, read_agreements
 from parties.home.people import Person
-from parties.home.private_files import read_toml, toml_key, toml_text
+from parties.home.private_files import TomlValue, read_toml, toml_key, toml_text
 from parties.home.processing import Processing, read_processing
-from parties.home.use_rules import UseRules, forbidden, read_use_rules, use_tables
+from parties.home.use_rules import LISTS, UseRules, forbidden, read_use_rules, use_tables
 from protocols.approval import Decision, PartyApproval, PersonDecision
-from protocols.errors import ConfigError, RequestError
+from protocols.errors import ConfigError, RequestError, StateError
 from protocols.records import parse_utc
 from protocols.request import ComputationRequest
 
@@ -87,21 +87,28 @@ class Policy:
 
 
 def read_policy(folder: Path) -> Policy:
-    """The policy of the state folder; ConfigError naming an unknown or missing rule or a bad value."""
+    """The policy of the state folder; ConfigError naming an unknown or missing rule, a bad value or an unreadable file.
+
+    A rule that isn't there is no rule at all: a line may have been lost, and a file of an earlier release must be read
+    again by its owner before it holds.
+    """
     path = folder / "policy.toml"
-    return parse_policy(read_toml(path), str(path))
+    try:
+        table = read_toml(path)
+    except StateError as error:  # that error is about a request's state where an analyst is told its code
+        raise ConfigError(str(error), remedy=error.remedy or "restore policy.toml") from error
+    return parse_policy(table, str(path))
 
 
 def parse_policy(document: Mapping[str, object], where: str) -> Policy:
     """The policy in a TOML document that `where` names; raises like `read_policy`."""
     table = dict(document)
+    _check_complete(table, where)
     agreements = read_agreements(table.pop("agreements", {}), where)
     processing = read_processing(table.pop("processing", {}), where)
     uses = read_use_rules(table, where)
-    for name in sorted(set(table) ^ set(BOUNDS)):
-        raise ConfigError(
-            f"{where}: {name} is {'unknown' if name in table else 'missing'}", remedy="correct policy.toml"
-        )
+    for name in sorted(set(table) - set(BOUNDS)):
+        raise ConfigError(f"{where}: {name} is unknown", remedy="correct policy.toml")
     values: dict[str, int] = {}
     for name, value in table.items():
         if not isinstance(value, int) or isinstance(value, bool):
@@ -110,10 +117,28 @@ def parse_policy(document: Mapping[str, object], where: str) -> Policy:
     return Policy(agreements=agreements, uses=uses, processing=processing, **values)
 
 
+def _check_complete(table: Mapping[str, object], where: str) -> None:
+    """ConfigError with the lines to add, when rules are missing; they are what `init` writes."""
+    rules = _general(Policy())
+    lacking = {name: value for name, value in rules.items() if name not in table}
+    if lacking:
+        lines = "; ".join(toml_text({"": lacking}).splitlines())
+        raise ConfigError(
+            f"{where}: {', '.join(lacking)} {'is' if len(lacking) == 1 else 'are'} missing",
+            remedy=f"add above the first [table], a line each, with values of your own: {lines}"
+            + ("  (an empty list binds nobody)" if set(lacking) & set(LISTS) else ""),
+        )
+
+
+def _general(policy: Policy) -> dict[str, TomlValue]:
+    """The rules that every policy.toml has, above its tables."""
+    return {name: getattr(policy, name) for name in BOUNDS} | use_tables(policy.uses)[""]
+
+
 def policy_text(policy: Policy) -> str:
     """The policy as the TOML text that `read_policy` reads."""
     tables = use_tables(policy.uses)
-    tables[""] = {name: getattr(policy, name) for name in BOUNDS} | tables[""]
+    tables[""] = _general(policy)
     for each in policy.agreements:
         tables[f"agreements.{toml_key(each.peer)}"] = {name: getattr(each, name) for name in RULES}
     tables["processing"] = dict(asdict(policy.processing))

@@ -11,6 +11,7 @@ from parties.home.policy import Policy, changed_rules, parse_policy, policy_text
 from parties.home.private_files import read_toml, write_private
 from parties.home.state import POLICY_SEEN, State
 from protocols.audit import AuditEvent
+from protocols.errors import ConfigError, StateError
 
 
 class WatchedPolicy:
@@ -31,8 +32,12 @@ class WatchedPolicy:
             return policy
 
     def _seen(self) -> Policy | None:
+        """The policy that was last logged; None when it isn't known, or is of a release that had other rules."""
         path = self._state.folder / POLICY_SEEN
-        return parse_policy(read_toml(path), str(path)) if path.exists() else None
+        try:
+            return parse_policy(read_toml(path), str(path))
+        except (StateError, ConfigError):  # it binds nobody: the next entry then names all rules as changed
+            return None
 
     def _record(self, before: Policy | None, policy: Policy) -> None:
         owner = Actor(who="owner", role="owner", organisation=self._state.organisation, origin="policy.toml")

@@ -122,11 +122,7 @@ def _columns(rules: UseRules, request: ComputationRequest, own_role: str) -> lis
 
 def read_use_rules(table: dict[str, object], where: str) -> UseRules:
     """The rules about use, taken out of a policy's table; ConfigError naming file and rule for any that is wrong."""
-    lists = {}
-    for name in LISTS:
-        if name not in table:
-            raise ConfigError(f"{where}: {name} is missing", remedy=f"{name} = [] binds nobody")
-        lists[name] = _texts(table.pop(name), f"{where}: {name}")
+    lists = {name: _texts(table.pop(name, []), f"{where}: {name}") for name in LISTS}
     never, allowed, require = (_tables(table.pop(name, {}), f"{where}: {name}") for name in TABLES)
     return UseRules(
         **lists,

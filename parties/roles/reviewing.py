@@ -13,6 +13,7 @@ from parties.control.asking import ask, task_end
 from parties.home.documents import Documents
 from parties.home.people import Person, find_person
 from parties.home.policy import read_policy
+from parties.home.processing import Processing
 from parties.home.state import State
 from parties.roles.controller_facts import controller_sections
 from parties.roles.facts import Content, Note, Section, facts_text, section
@@ -109,25 +110,34 @@ def page(state: State, start: str, *, person: str = "owner", origin: str = SOCKE
     document = ask(state.folder, "request", digest=digest, person=person, origin=origin)
     request = Documents(state.folder).request(digest).request
     alignments, clocks = _texts(document, "alignments"), _texts(document, "clocks")
-    own = controller_sections(
-        state,
-        request,
-        read_policy(state.folder).processing,
-        used=int(str(document["used"])),
-    )
     return Page(
         digest=digest,
         document=document,
         sections=(
             *review_sections(request, _last_approved(state, request, digest)),
-            *policy_sections(read_policy(state.folder), request, state.name, datetime.now(UTC)),
-            *own,
+            *_own_sections(state, request, used=int(str(document["used"]))),
             history_section(state, request, digest, _records(ask(state.folder, "requests"), "requests")),
             *([section("Alignments so far", [Note(text=line) for line in alignments])] if alignments else ()),
             *([section("Clocks", [Note(text=line) for line in clocks])] if clocks else ()),
             section("State", [Note(text=f"{document['state']} {document['reason']}".strip())]),
             section("Decisions", _decisions(document)),
         ),
+    )
+
+
+def _own_sections(state: State, request: ComputationRequest, *, used: int) -> tuple[Section, ...]:
+    """Our own policy and our own words; a page without a readable policy.toml says so, since it must stay readable."""
+    try:
+        policy = read_policy(state.folder)
+    except ConfigError as error:
+        text = f"NO POLICY IS IN FORCE, nothing can be approved: {error} ({error.remedy})"
+        return (
+            section(f"Policy of {state.name}", [Note(text=text)]),
+            *controller_sections(state, request, Processing(), used=used),
+        )
+    return (
+        *policy_sections(policy, request, state.name, datetime.now(UTC)),
+        *controller_sections(state, request, policy.processing, used=used),
     )
 
 

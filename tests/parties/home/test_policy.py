@@ -116,6 +116,20 @@ def test_a_wrong_rule_is_named(tmp_path: Path, line: str, expected: str) -> None
         read_policy(tmp_path)
 
 
+def test_a_policy_of_an_earlier_release_is_refused_with_the_lines_that_mend_it(tmp_path: Path) -> None:
+    path, new = tmp_path / "policy.toml", ("purposes", "analysts", "may_receive", "max_psi_runs")
+    kept = [line for line in policy_text(Policy(owners=2)).splitlines() if not line.startswith(new)]
+    write_private(path, "\n".join(kept))
+    with pytest.raises(
+        ConfigError, match="max_psi_runs, purposes, analysts, may_receive are missing"
+    ) as error:
+        read_policy(tmp_path)
+    lines = error.value.remedy.partition("of your own: ")[2].partition("  (")[0].split("; ")
+    assert lines == ["max_psi_runs = 100", "purposes = []", "analysts = []", "may_receive = []"]
+    write_private(path, "\n".join([*lines, *kept]))
+    assert read_policy(tmp_path) == Policy(owners=2)
+
+
 def test_an_agreement_with_a_peer_can_only_be_stricter(tmp_path: Path) -> None:
     agreements = (
         Agreement(peer="shop", max_psi_runs=2, max_psi_keys=10_000),
