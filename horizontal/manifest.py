@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from horizontal.config import HorizontalConfig
-from horizontal.masked_messages import Masked, MaskStep, Ready, Revealed, Step
+from horizontal.masked_messages import GroupKeys, Masked, MaskStep, Ready, Revealed, Step
 from horizontal.masked_sum import count
 from horizontal.messages import AGGREGATOR, Broadcast, Task, Update
 from horizontal.round_rules import Rules, State
@@ -30,7 +30,8 @@ UPDATE = (
     "behind them"
 )
 READY = "that this client has trained, or a code that says why it could not; a public key for one round"
-STEPS = "which clients take part in a sum, and their public keys for one round"
+STEPS = "how far a sum is: words are wanted, all have come, or this client isn't in it"
+GROUP = "which clients take part in a sum, and their public keys for one round"
 MASKED = "nothing alone: this client's model and number of rows, under masks that cancel only in a sum with all others'"
 REVEALED = (
     "with those of all others the sum over {}: the mean model and the number of rows in all; sums of rounds in which "
@@ -88,14 +89,16 @@ def _under_masks(
     failed = Ready(rounds, "x" * _LONGEST_CODE, "", "")
     ready = Ready(rounds, "", keys[0].public, keys[0].signature)
     words = np.zeros(count(start.model, rules.extras), np.uint64)
-    steps = [MaskStep.mask(rounds, spare + 1, keys), MaskStep.plain(rounds, spare + 1, Step.REVEAL)]
+    step = MaskStep.of(rounds, spare + 1, Step.REVEAL)
+    group = GroupKeys.of(rounds, spare + 1, keys)
     masked, told = Masked(rounds, spare + 1, words), Revealed(rounds, spare + 1, bytes(SEED_BYTES))
-    group = f"{config.minimum_clients} clients or more"
+    fewest = f"{config.minimum_clients} clients or more"
     return [
         _line([ready, failed], client, AGGREGATOR, rounds, READY),
-        _line(steps, AGGREGATOR, client, 2 * rounds + spare, STEPS),
+        _line([step], AGGREGATOR, client, 2 * rounds + spare, STEPS),
+        _line([group], AGGREGATOR, client, rounds + spare, GROUP),
         _line([masked], client, AGGREGATOR, rounds + spare, MASKED),
-        _line([told], client, AGGREGATOR, rounds, REVEALED.format(group)),
+        _line([told], client, AGGREGATOR, rounds, REVEALED.format(fewest)),
     ]
 
 

@@ -6,7 +6,7 @@ import os
 from collections.abc import Generator
 from dataclasses import dataclass
 
-from horizontal.masked_messages import Masked, MaskStep, Ready, Revealed, Step
+from horizontal.masked_messages import GroupKeys, Masked, MaskStep, Ready, Revealed, Step
 from horizontal.masked_sum import SumTerms, words_of
 from horizontal.messages import AGGREGATOR, Update
 from protocols.errors import FedaccordError, ProtocolError, to_wire
@@ -52,5 +52,10 @@ def add_update(update: Update, masking: Masking) -> Generator[Effect, object, st
         if step.step == Step.REVEAL:
             yield Send(AGGREGATOR, Revealed(number, step.attempt, masks.tell_seed(step.attempt)))
             return ""
-        hidden = yield from compute(masks.hide, words, step.attempt, step.mask_keys())
+        group = yield from receive(AGGREGATOR, GroupKeys)
+        if group.topic != step.topic:
+            raise ProtocolError(
+                f"GroupKeys from {AGGREGATOR}: they aren't for the attempt that was asked for"
+            )
+        hidden = yield from compute(masks.hide, words, step.attempt, group.mask_keys())
         yield Send(AGGREGATOR, Masked(number, step.attempt, hidden))

@@ -48,7 +48,7 @@ class Step(StrEnum):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MaskStep(Turn):
-    """What the aggregator asks of a client that is ready; to mask, with the signed keys of the attempt's clients.
+    """What the aggregator asks of a client that is ready; to mask, it sends the group's keys after it.
 
     Every client that was asked to train in a round gets one that ends it: a reveal, or over.
     """
@@ -56,20 +56,11 @@ class MaskStep(Turn):
     round: int
     attempt: int
     step: str
-    roles: tuple[str, ...]
-    keys: tuple[str, ...]
-    signatures: tuple[str, ...]
 
     @classmethod
-    def mask(cls, number: int, attempt: int, keys: Sequence[MaskKey]) -> MaskStep:
-        """The step that asks for words under these keys."""
-        roles, public, signed = zip(*((k.role, k.public, k.signature) for k in keys), strict=True)
-        return cls(number, attempt, Step.MASK.value, roles, public, signed)
-
-    @classmethod
-    def plain(cls, number: int, attempt: int, step: Step) -> MaskStep:
-        """One of the other steps."""
-        return cls(number, attempt, step.value, (), (), ())
+    def of(cls, number: int, attempt: int, step: Step) -> MaskStep:
+        """The message with this step."""
+        return cls(number, attempt, step.value)
 
     @property
     def topic(self) -> tuple[int, str]:
@@ -77,14 +68,39 @@ class MaskStep(Turn):
         return self.round, f"{self.step} {self.attempt}"
 
     def check(self) -> None:
-        """WireError for an unknown step, or lists of different lengths."""
+        """WireError for an unknown step."""
         if self.step not in tuple(Step):
             raise WireError(f"MaskStep.step: expected one of {', '.join(Step)}")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GroupKeys(Turn):
+    """The signed keys of an attempt's clients, by role."""
+
+    round: int
+    attempt: int
+    roles: tuple[str, ...]
+    keys: tuple[str, ...]
+    signatures: tuple[str, ...]
+
+    @classmethod
+    def of(cls, number: int, attempt: int, keys: Sequence[MaskKey]) -> GroupKeys:
+        """The message with these keys, one or more."""
+        roles, public, signed = zip(*((k.role, k.public, k.signature) for k in keys), strict=True)
+        return cls(number, attempt, roles, public, signed)
+
+    @property
+    def topic(self) -> tuple[int, str]:
+        """Round, the step to mask, and attempt."""
+        return self.round, f"{Step.MASK} {self.attempt}"
+
+    def check(self) -> None:
+        """WireError for lists of different lengths."""
         if len({len(self.roles), len(self.keys), len(self.signatures)}) != 1:
-            raise WireError("MaskStep: expected as many keys and signatures as roles")
+            raise WireError("GroupKeys: expected as many keys and signatures as roles")
 
     def mask_keys(self) -> tuple[MaskKey, ...]:
-        """The keys by role; nothing about them is checked yet."""
+        """The keys; nothing about them is checked yet."""
         listed = zip(self.roles, self.keys, self.signatures, strict=True)
         return tuple(MaskKey(role=role, public=key, signature=signed) for role, key, signed in listed)
 
@@ -99,7 +115,7 @@ class Masked(Turn):
 
     @property
     def topic(self) -> tuple[int, str]:
-        """That of the step."""
+        """That of the keys."""
         return self.round, f"{Step.MASK} {self.attempt}"
 
 
@@ -122,5 +138,5 @@ class Revealed(Turn):
             raise WireError(f"Revealed.seed: expected {SEED_BYTES} bytes")
 
 
-MASKED_KINDS: tuple[type[Message], ...] = (Ready, MaskStep, Masked, Revealed)
+MASKED_KINDS: tuple[type[Message], ...] = (Ready, MaskStep, GroupKeys, Masked, Revealed)
 """What a worker accepts besides, with secure aggregation."""

@@ -4,8 +4,9 @@ Messages in order, in place of the plain `Update`:
 
 1. `Broadcast` train aggregator -> each chosen client, as ever; `Ready` back when it has trained: a signed key for this
    round, or the code of a failure. The aggregator learns who can add an update; clients without rows can't.
-2. `MaskStep` mask aggregator -> each that is ready: the signed keys of all of them, which each verifies by the roster.
-   Clients learn who takes part. `Masked` back: its words under masks. The aggregator learns nothing from them yet.
+2. `MaskStep` mask and `GroupKeys` aggregator -> each that is ready: the signed keys of all of them, which each
+   verifies by the roster. Clients learn who takes part. `Masked` back: its words under masks. The aggregator learns
+   nothing from them yet.
 3. `MaskStep` reveal, when all of the group have sent their words; `Revealed` back: the seed of the own mask. With all
    seeds the aggregator learns the sum over the group: number of rows, weighted models.
 
@@ -20,7 +21,7 @@ from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from horizontal.average import Arrays, UpdateError
-from horizontal.masked_messages import Masked, MaskStep, Ready, Revealed, Step
+from horizontal.masked_messages import GroupKeys, Masked, MaskStep, Ready, Revealed, Step
 from horizontal.masked_sum import Summed, SumTerms, count, summed
 from horizontal.messages import Broadcast
 from horizontal.peers import Peers, failure_code, in_order
@@ -67,8 +68,10 @@ class SumRound:
         while len(group) >= self.terms.least:
             attempt += 1
             keys = tuple(group.values())
-            step = MaskStep.mask(number, attempt, keys)
-            hidden, lost = yield from peers.exchange(tuple(group), step, Masked)
+            lost = yield from _tell(peers, group, MaskStep.of(number, attempt, Step.MASK))
+            told = tuple(client for client in group if client not in lost)
+            hidden, failed = yield from peers.exchange(told, GroupKeys.of(number, attempt, keys), Masked)
+            lost.update(failed)
             expected = count(self.model, self.extras)
             lost.update({c: UpdateError.code for c, m in hidden.items() if len(m.words) != expected})
             if not lost:
@@ -102,7 +105,7 @@ class SumRound:
         self, peers: Peers, terms: Attempt, words: Mapping[str, Words], failures: Mapping[str, str]
     ) -> Generator[Effect, object, SumAnswer]:
         """The sum of the words, with the seeds of all."""
-        step = MaskStep.plain(terms.number, terms.attempt, Step.REVEAL)
+        step = MaskStep.of(terms.number, terms.attempt, Step.REVEAL)
         told, lost = yield from peers.exchange(tuple(words), step, Revealed)
         if lost:
             _leave_out(peers, lost)
@@ -115,9 +118,16 @@ class SumRound:
 def _over(peers: Peers, number: int, clients: Iterable[str]) -> Generator[Effect, object, None]:
     """Tells those of the clients that are there that the round goes on without them."""
     present = set(peers.present)
+    yield from _tell(peers, (c for c in clients if c in present), MaskStep.of(number, 0, Step.OVER))
+
+
+def _tell(peers: Peers, clients: Iterable[str], step: MaskStep) -> Generator[Effect, object, dict[str, str]]:
+    """Sends the step to each; a code for each that it didn't reach."""
+    codes: dict[str, str] = {}
     for client in clients:
-        if client in present:
-            yield from peers.tell(client, MaskStep.plain(number, 0, Step.OVER))
+        if code := (yield from peers.tell(client, step)):
+            codes[client] = code
+    return codes
 
 
 def _leave_out(peers: Peers, lost: Mapping[str, str]) -> None:

@@ -29,6 +29,8 @@ Rows: TypeAlias = Mapping[str, int]
 Arrays: TypeAlias = Mapping[str, NDArray[np.generic]]
 Resume: TypeAlias = Arrays | None
 """The state of a checkpoint that a program goes on from, or None: from the beginning."""
+CheckSeats: TypeAlias = Callable[[Parameters, Mapping[str, str], str], None]
+"""(parameters, each role's organisation, the analyst's): raises RequestError for a role that one may not have."""
 NO_DATA = PartyData(keys=(), table=Table((), 0), split=np.zeros(0, np.uint8))
 """What the program of a role without a block is given."""
 
@@ -167,6 +169,7 @@ class Computation:
     minimum_overlap)` are the row bounds that a plan leaves out, such that all can be reached with blocks of these rows;
     `manifest` derives the release manifest from complete parameters and the rows, and `mock_people`, with the minimum
     overlap, whom its rehearsals need: of some bounds each can be reached, but not with the same people.
+    `check_seats` refuses an organisation in a role in which it would learn what it mustn't.
     `check_rows(parameters, rows, minimum_group)` raises RequestError for a request that could tell nothing of such
     blocks. `program` makes a role's program, which runs until its Outcome; `kinds` are all messages
     that its worker decodes. `model_left` and `model_used` say what model a run leaves and uses, if any;
@@ -196,6 +199,7 @@ class Computation:
     model_used: ModelUsed | None = None
     own_rows: Callable[[Arrays], OwnRows | None] | None = None
     star: Star | None = None
+    check_seats: CheckSeats = lambda parameters, organisations, analyst: None
     released_groups: str = ""
     from_schemas: (
         Callable[[Mapping[str, object], Mapping[str, "BlockSchema"]], Mapping[str, object]] | None

@@ -101,6 +101,17 @@ def check_trained(computation: str, trained: ComputationRequest) -> None:
         )
 
 
+def check_seats(request: ComputationRequest, organisations: Mapping[str, str]) -> None:
+    """RequestError when an organisation would learn in its role what it mustn't; `organisations` are by party name.
+
+    A request for a computation that isn't here is refused at its start, by its code.
+    """
+    computation = CATALOG.get(request.computation)
+    if computation is not None:
+        by_role = {entry.role: organisations.get(entry.name, "") for entry in request.parties}
+        computation.check_seats(request.parameters, by_role, request.analyst.organisation)
+
+
 def one_thread() -> None:
     """Limits torch, if a program has loaded it, to one thread: then all ways of running it give the same bits."""
     if "torch" in sys.modules:

@@ -49,6 +49,20 @@ def _check_rows(parameters: Parameters, rows: Rows, minimum_group: int) -> None:
         )
 
 
+def _check_seats(parameters: Parameters, organisations: Mapping[str, str], analyst: str) -> None:
+    """Single updates must not reach the analyst's organisation: what it learns is to be what it is released."""
+    own = organisations.get(AGGREGATOR, "")
+    if _plain(own) == _plain(analyst) and not dict(parameters).get("secure_aggregation"):
+        raise RequestError(
+            f"the aggregator would be of the analyst's organisation ({own}) and see each client's model",
+            remedy="set secure_aggregation = true (three clients or more), or place the aggregator elsewhere",
+        )
+
+
+def _plain(organisation: str) -> str:
+    return " ".join(organisation.casefold().split())
+
+
 def _manifest(parameters: Parameters, rows: Rows) -> tuple[Release, ...]:
     from horizontal.manifest import manifest
     from horizontal.rules import Method
@@ -184,6 +198,7 @@ TRAIN = Computation(
     kinds=_kinds,
     label_role=CLIENT,
     check_rows=_check_rows,
+    check_seats=_check_seats,
     model_left=ModelLeft(
         describe=_describe,
         preprocessing=_preprocessing,

@@ -13,7 +13,7 @@ from parties.control.alignments import Alignments, planned_alignments
 from parties.control.foreign import ForeignShelf
 from parties.control.runs import Ledger, RequestRow, RunState
 from parties.control.tasks import TaskQueue
-from parties.control.validate import CurrentBlock, check_blocks
+from parties.control.validate import CurrentBlock, SeatsChecked, check_blocks
 from parties.home.accounts import Accounts
 from parties.home.documents import Documents
 from parties.home.journal import Actor, Journal, one_line
@@ -75,6 +75,7 @@ class Reception:
         current_block: CurrentBlock,
         accounts: Accounts,
         check_model: Callable[[ComputationRequest], None] = lambda request: None,
+        check_seats: SeatsChecked = lambda request, organisations: None,
         stop: Stop,
         now: Callable[[], datetime],
     ) -> None:
@@ -87,6 +88,7 @@ class Reception:
         self._current_block = current_block
         self._accounts = accounts
         self._check_model = check_model
+        self._check_seats = check_seats
         self._stop = stop
         self._now = now
         self._policy = policy
@@ -99,8 +101,9 @@ class Reception:
         """Takes in a signed request as PENDING, bound to the syft key that submitted it; again is fine.
 
         Refused and logged: a bad signature, a roster that differs from the address book, an unknown analyst or one
-        with another account, a use that our policy forbids (PolicyError), a block that isn't the newest, a digest that
-        another caller has submitted. AuditError when a new one can't be logged: then it isn't taken in.
+        with another account, an organisation in a role that it may not have, a use that our policy forbids
+        (PolicyError), a block that isn't the newest, a digest that another caller has submitted. AuditError when a new
+        one can't be logged: then it isn't taken in.
         """
         with self._ingesting:
             return self._ingest(signed_text, caller, email)
@@ -113,7 +116,9 @@ class Reception:
             signed = parse_signed(signed_text)
             digest = request_digest(signed.request)
             target = f"request {digest}"
-            own = self._state.address_book().check_roster(signed.request)
+            book = self._state.address_book()
+            own = book.check_roster(signed.request)
+            self._check_seats(signed.request, book.organisations())
             self._accounts.check(signed.request, email)
             check_expiry(signed.request, self._now())
             self._check_use(signed.request, own.role)

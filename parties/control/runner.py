@@ -20,7 +20,7 @@ from parties.control.endings import (
 from parties.control.models import Models, StoredModel
 from parties.control.run_specs import RunSpecs
 from parties.control.runs import ENDED, Ledger, Reservation, RunState
-from parties.control.validate import CurrentBlock, Grounds, check_start
+from parties.control.validate import CurrentBlock, Grounds, SeatsChecked, check_start
 from parties.control.workers import (
     WORKER_COMMAND,
     Worker,
@@ -73,6 +73,7 @@ class Runner:
         command: Sequence[str] = WORKER_COMMAND,
         injected_seed: int | None = None,
         bind: str = "",
+        check_seats: SeatsChecked = lambda request, organisations: None,
     ) -> None:
         self._state = state
         self._ledger = ledger
@@ -82,6 +83,7 @@ class Runner:
         self._now = now
         self._injected_seed = injected_seed
         self._bind = bind
+        self._check_seats = check_seats
         self._policy = policy
         self._documents = Documents(state.folder)
         self._alignments = Alignments(state.ledger_path)
@@ -131,6 +133,7 @@ class Runner:
             code=self._code_digest(),
             bind=self._bind,
             now=self._now(),
+            check_seats=self._check_seats,
         )
 
     def _spawn(

@@ -25,7 +25,7 @@ from parties.control.runner import Runner
 from parties.control.runs import Ledger
 from parties.control.socket import SocketServer
 from parties.control.tasks import TaskQueue
-from parties.control.validate import CurrentBlock
+from parties.control.validate import CurrentBlock, SeatsChecked
 from parties.control.watch import Watch
 from parties.control.workers import WORKER_COMMAND
 from parties.home.accounts import Accounts
@@ -52,6 +52,7 @@ class Options:
     code_digest: Callable[[], str]
     model_wanted: ModelWanted = lambda request: ""
     model_fits: ModelFits = lambda computation, trained: None
+    check_seats: SeatsChecked = lambda request, organisations: None
     blocks: Callable[[], Sequence[str]] = tuple
     launcher: Launcher | None = None
     worker_command: Sequence[str] = WORKER_COMMAND
@@ -97,6 +98,7 @@ class Supervisor:
             command=options.worker_command,
             injected_seed=options.injected_seed,
             bind=options.bind,
+            check_seats=options.check_seats,
         )
 
     def _make_actions(self, ledger: Ledger) -> Actions:
@@ -111,6 +113,7 @@ class Supervisor:
             current_block=self._options.current_block,
             accounts=accounts,
             check_model=self._models.check,
+            check_seats=self._options.check_seats,
             stop=self._runner.stop,
             now=self._options.now,
         )

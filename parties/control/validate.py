@@ -1,6 +1,6 @@
 """All that is checked before a run may start: nothing is opened, reserved or spawned until every check has passed."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -21,12 +21,14 @@ from protocols.request import ComputationRequest, PartyEntry
 
 CurrentBlock = Callable[[str], tuple[int, str]]
 """Version and commitment of the newest version of a block by name; DataMissingError when there is none."""
+SeatsChecked = Callable[[ComputationRequest, Mapping[str, str]], None]
+"""(request, each party's organisation) RequestError when one would learn in its role what it mustn't."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grounds:
     """What this party knows at the moment of a start; `decisions` are its own people's, `code` its code's digest,
-    `bind` the host that a listening worker binds when it isn't the roster's."""
+    `bind` the host that a listening worker binds when it isn't the roster's, `check_seats` who may have which role."""
 
     book: AddressBook
     policy: Policy
@@ -36,6 +38,7 @@ class Grounds:
     code: str
     bind: str
     now: datetime
+    check_seats: SeatsChecked
 
 
 def check_start(
@@ -43,12 +46,14 @@ def check_start(
 ) -> PartyEntry:
     """Our own roster entry, when the request may run here and now with these approvals of all parties.
 
-    Raises, in this order: ExpiredError; RosterError; NotApprovedError (own people, other parties, reviewers over all
-    parties) or ApprovalError; CodeDigestError; DataMissingError or BlockError; PortInUse or LinkError.
+    Raises, in this order: ExpiredError; RosterError; RequestError for a role; NotApprovedError (own people, other
+    parties, reviewers over all parties) or ApprovalError; CodeDigestError; DataMissingError or BlockError; PortInUse or
+    LinkError.
     """
     given = tuple(approvals)
     check_expiry(request, grounds.now)
     own = grounds.book.check_roster(request)
+    grounds.check_seats(request, grounds.book.organisations())
     _check_own_people(request, own, given, grounds)
     verify_all(request, given, grounds.now)
     lacking = missing_jointly(grounds.policy, request, given)

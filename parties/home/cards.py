@@ -178,6 +178,11 @@ class AddressBook:
             parse_card(path.read_text(encoding="utf-8")) for path in sorted(self._folder.glob("*.json"))
         )
 
+    def organisations(self) -> dict[str, str]:
+        """The organisation of each party that is known here, our own among them, by the party's name."""
+        known = (self._own, *(card for card in self.cards() if card.kind == "party"))
+        return {card.name: card.organisation for card in known}
+
     def find(self, name: str, kind: str) -> PartyCard:
         """The card of that name and kind; RosterError with the remedy when there is none."""
         check_name(name)

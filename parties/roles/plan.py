@@ -166,6 +166,8 @@ def build_request(
     bounds = computation.bounds(given, rows, plan.minimum_overlap)
     parameters = computation.parameters({**bounds, **given}, plan.minimum_overlap)
     computation.check_rows(parameters, rows, plan.minimum_group)
+    organisations = {party.role: _offer(party, offers).card.organisation for party in plan.parties}
+    computation.check_seats(parameters, organisations, analyst.organisation)
     manifest = computation.manifest(parameters, rows)
     if aligns(manifest):
         _check_keys(plan, offers)

@@ -16,7 +16,7 @@ from horizontal.average import Arrays
 from horizontal.client import Answer, client_program
 from horizontal.config import HorizontalConfig
 from horizontal.masked_client import Masking, add_update
-from horizontal.masked_messages import MASKED_KINDS, Masked, MaskStep, Ready, Revealed, Step
+from horizontal.masked_messages import MASKED_KINDS, GroupKeys, Masked, MaskStep, Ready, Revealed, Step
 from horizontal.masked_sum import Summed, SumTerms
 from horizontal.messages import AGGREGATOR, Broadcast, Task, Update
 from horizontal.methods import METHODS, method
@@ -220,7 +220,7 @@ def test_rounds_by_hand() -> None:
     assert rounds(outcomes[AGGREGATOR])["1"]["rows"] == 100
     assert not any(isinstance(message, Update) for _, _, message in seen)
     first = [type(m).__name__ for s, to, m in seen if "client-1" in (s, to) and m.round == 1]
-    assert first == ["Broadcast", "Ready", "MaskStep", "Masked", "MaskStep", "Revealed"]
+    assert first == ["Broadcast", "Ready", "MaskStep", "GroupKeys", "Masked", "MaskStep", "Revealed"]
 
 
 @pytest.mark.parametrize("at", [Ready, Masked, Revealed])
@@ -322,14 +322,19 @@ class Relay:
         own = MaskKey(role=role, public=ready.key, signature=ready.signature)
         self.keys = {role: own, **{name: masks.key for name, masks in self.others.items()}}
 
-    def step(self, step: MaskStep) -> Message:
+    def send(self, *messages: Message) -> Message:
         """What the client sends back."""
         effect = self.program.send(None)
-        assert isinstance(effect, Receive)
-        return self._until(self.program.send(step))
+        for message in messages:
+            assert isinstance(effect, Receive)
+            effect = self.program.send(message)
+        return self._until(effect)
 
-    def mask(self, attempt: int, roles: tuple[str, ...] = FOUR, number: int = 1) -> Message:
-        return self.step(MaskStep.mask(number, attempt, [self.keys[role] for role in roles]))
+    def group(self, attempt: int, roles: tuple[str, ...] = FOUR, number: int = 1) -> GroupKeys:
+        return GroupKeys.of(number, attempt, [self.keys[role] for role in roles])
+
+    def mask(self, attempt: int, roles: tuple[str, ...] = FOUR) -> Message:
+        return self.send(MaskStep.of(1, attempt, Step.MASK), self.group(attempt, roles))
 
     def _until(self, effect: object) -> Message:
         while not isinstance(effect, Send):
@@ -368,9 +373,11 @@ def test_too_small_groups_and_those_without_us_are_refused(roles: tuple[str, ...
 def test_a_replayed_attempt_another_round_and_a_second_sum_are_refused() -> None:
     for bad in (
         lambda relay: relay.mask(1),
-        lambda relay: relay.mask(2, number=2),
         lambda relay: relay.mask(2, FOUR),
-        lambda relay: relay.step(MaskStep.plain(1, 2, Step.REVEAL)),
+        lambda relay: relay.send(MaskStep.of(2, 2, Step.MASK)),
+        lambda relay: relay.send(MaskStep.of(1, 2, Step.MASK), relay.group(1)),
+        lambda relay: relay.send(MaskStep.of(1, 2, Step.MASK), relay.group(2, FOUR[:3], number=2)),
+        lambda relay: relay.send(MaskStep.of(1, 2, Step.REVEAL)),
     ):
         relay = Relay()
         assert isinstance(relay.mask(1), Masked)
@@ -378,7 +385,7 @@ def test_a_replayed_attempt_another_round_and_a_second_sum_are_refused() -> None
             bad(relay)
     relay = Relay()
     relay.mask(1)
-    assert isinstance(relay.step(MaskStep.plain(1, 1, Step.REVEAL)), Revealed)
+    assert isinstance(relay.send(MaskStep.of(1, 1, Step.REVEAL)), Revealed)
     with pytest.raises(StopIteration):  # the round is over for this client
         relay.mask(2, FOUR[:3])
 
@@ -427,19 +434,19 @@ def test_messages_go_through_the_wire_and_contradictions_are_refused() -> None:
     for message in (
         Ready(1, "", keys[0].public, keys[0].signature),
         Ready(1, "diverged", "", ""),
-        MaskStep.mask(1, 2, keys),
-        MaskStep.plain(1, 2, Step.OVER),
+        MaskStep.of(1, 2, Step.OVER),
+        GroupKeys.of(1, 2, keys),
         Masked(1, 2, np.arange(3, dtype=np.uint64)),
         Revealed(1, 2, bytes(32)),
     ):
         assert decode(encode(message), MASKED_KINDS) == message
-    assert MaskStep.mask(1, 2, keys).mask_keys() == tuple(keys)
+    assert GroupKeys.of(1, 2, keys).mask_keys() == tuple(keys)
     for make in (
         lambda: Ready(1, "", "", ""),
         lambda: Ready(1, "diverged", keys[0].public, keys[0].signature),
         lambda: Ready(1, "", keys[0].public, ""),
-        lambda: MaskStep(1, 1, "show", (), (), ()),
-        lambda: MaskStep(1, 1, "mask", ("client-1",), (), ()),
+        lambda: MaskStep(1, 1, "show"),
+        lambda: GroupKeys(1, 1, ("client-1",), (), ()),
         lambda: Revealed(1, 1, bytes(31)),
     ):
         with pytest.raises(WireError):

@@ -78,6 +78,52 @@ def test_a_rehearsal_on_mocks_fits_the_manifest(method: str) -> None:
     assert set(done.reports) == {AGGREGATOR, *CLIENTS}
 
 
+SECURE: dict[str, object] = {"secure_aggregation": True, "minimum_clients": 3}
+
+
+@pytest.mark.parametrize("method", ["fedavg", "fedbss", "scaffold"])
+def test_a_rehearsal_under_masks_fits_a_manifest_that_lists_no_single_model(method: str) -> None:
+    made = request(method=method, **SECURE)
+    done = rehearse(made, OFFERS, lambda progress: None)
+    assert min(done.fill.values()) >= 0.8
+    assert done.messages == 3 * (12 * 7 + 1)
+    kinds = {line.kind for line in made.manifest if line.receiver == AGGREGATOR}
+    assert kinds == {"Ready", "Masked", "Revealed"}
+    text = review_text(made)
+    assert "north -> centre  Masked: up to 12 messages" in text
+    assert "nothing alone: this client's model and number of rows, under masks" in text
+    assert "the sum over 3 clients or more" in text
+    assert "this client's model after each training" not in text
+
+
+def test_with_more_clients_than_the_fewest_words_may_be_asked_for_again() -> None:
+    rows = dict.fromkeys((*CLIENTS, "client-4", "client-5"), 100)
+    lines = TRAIN.manifest(parameters(**SECURE, rounds=12), rows)
+    up = {line.kind: line.repetitions for line in lines if line.sender == "client-5"}
+    assert up == {"Ready": 12, "Masked": 12 + 2, "Revealed": 12}
+
+
+def test_what_needs_single_updates_is_refused_with_secure_aggregation() -> None:
+    with pytest.raises(ConfigError, match="median: it sorts the clients' values"):
+        request(method="median", **SECURE)
+    with pytest.raises(ConfigError, match="of the sum of two, each knows the other's update"):
+        request(secure_aggregation=True)
+    with pytest.raises(RequestError, match="a round needs 3 clients, the plan has 2"):
+        request(PARTIES[:3], **SECURE)
+
+
+def test_the_analysts_organisation_aggregates_sums_only() -> None:
+    own = replace(card("centre"), organisation=ANA.organisation.upper())
+    offers = {**OFFERS, "centre": Offer(card=own, blocks={})}
+    asked = plan(computation=TRAIN.name, parties=PARTIES, parameters={"rounds": 2})
+    now = datetime(2026, 1, 2, tzinfo=UTC)
+    with pytest.raises(RequestError, match="of the analyst's organisation") as caught:
+        build_request(asked, offers, ANA, now=now, nonce="1" * 32)
+    assert "secure_aggregation = true" in caught.value.remedy
+    secure = replace(asked, parameters={"rounds": 2, **SECURE})
+    assert build_request(secure, offers, ANA, now=now, nonce="1" * 32).parties[0].name == "centre"
+
+
 def test_a_share_of_the_clients_is_rehearsed_too() -> None:
     done = rehearse(request(fraction=0.5), OFFERS, lambda progress: None)
     assert max(done.fill.values()) <= 1

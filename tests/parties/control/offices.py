@@ -226,14 +226,15 @@ def free_ports(count: int = 4) -> int:
                 return int(first)
 
 
-def make_offices(folder: Path) -> Offices:
+def make_offices(folder: Path, analysts: str = "Example Lab") -> Offices:
+    """Both parties and the analyst, of the organisation `analysts`."""
     first = free_ports()
     address = f"127.0.0.1:{first}-{first + 3}"
     bank = init_party(
         folder / "bank", name="bank", organisation="Example Bank", address=address, passphrase=PASSPHRASE
     )
     shop = init_party(folder / "shop", name="shop", organisation="Example Shop", passphrase=PASSPHRASE)
-    ana = init_analyst(folder / "ana", name="ana", organisation="Example Lab")
+    ana = init_analyst(folder / "ana", name="ana", organisation=analysts)
     introduce(bank, shop, ana)
     introduce(shop, bank, ana)
     return Offices(bank=bank, shop=shop, ana=ana)

@@ -2,9 +2,11 @@
 
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 
 import horizontal
+from horizontal.masked_messages import Ready
 from horizontal.messages import KINDS, Broadcast, Task, Update
 from horizontal.rounds import RoundError
 from horizontal.table_task import from_parameters
@@ -13,6 +15,7 @@ from parties.catalog.horizontal_tables import client_rows
 from parties.demo.steps import same_bits
 from parties.links.link import Link
 from protocols.errors import PeerStopped
+from protocols.masking import Masks
 from protocols.program import Outcome
 from protocols.seeds import injected
 from protocols.wire import decode, encode
@@ -21,6 +24,7 @@ from tests.parties.running.wards import (
     CLIENTS,
     DATA,
     SEED,
+    WHO,
     Wards,
     parameters,
     simulated,
@@ -37,6 +41,72 @@ def test_links_gates_and_logs_change_no_bit(method: str) -> None:
         assert isinstance(outcome, Outcome), outcome
         assert same_bits(outcome.artifacts, here[role].artifacts), role
         assert outcome.report == here[role].report
+
+
+SECURE: dict[str, object] = {"secure_aggregation": True, "minimum_clients": 3}
+
+
+@pytest.mark.parametrize("method", ["fedavg", "scaffold", "fedbss"])
+def test_sums_under_masks_are_the_same_bits_over_links_as_in_one_process(method: str) -> None:
+    given = parameters(method=method, **SECURE)
+    wards = Wards(given)
+    over_links, here, plain = wards.run(), simulated(given), simulated(parameters(method=method))
+    for role, outcome in over_links.items():
+        assert isinstance(outcome, Outcome), outcome
+        assert same_bits(outcome.artifacts, here[role].artifacts), role
+        assert outcome.report == here[role].report
+    kinds = {use.kind for use in wards.drivers[AGGREGATOR].gate.summary() if use.messages}
+    assert kinds == {"Broadcast", "Ready", "MaskStep", "GroupKeys", "Masked", "Revealed"}
+    weights = [one[AGGREGATOR].artifacts["0.weight"] for one in (here, plain)]
+    np.testing.assert_allclose(*weights, rtol=0, atol=1e-5)
+
+
+def test_a_client_that_is_late_with_its_words_ends_a_sum_of_three() -> None:
+    """No sum is opened without it, though the others have sent theirs; nobody claims to have finished."""
+
+    def waits(link: Link) -> object:
+        masks = Masks(WHO["client-3"], 1, least=3)
+        assert isinstance(decode(link.receive(20), KINDS), Broadcast)
+        link.send(encode(Ready(1, "", masks.key.public, masks.key.signature)))
+        try:
+            while True:
+                link.receive(20)
+        except PeerStopped as problem:
+            return problem
+
+    wards = Wards(parameters(**SECURE), message_s=0.5, changed={"client-3": waits})
+    ended = wards.run()
+    problem = ended[AGGREGATOR]
+    assert isinstance(problem, RoundError)
+    assert problem.outcome.report["rounds"]["1"]["failures"] == {"client-3": "peer_timeout"}
+    assert problem.outcome.report["last_good"] == "the initial model"
+    used = {use.kind: use.messages for use in wards.drivers[AGGREGATOR].gate.summary()}
+    assert used["Revealed"] == 0
+
+
+def test_no_checkpoint_holds_a_key_a_seed_or_words_of_a_sum() -> None:
+    wards = Wards(parameters(**SECURE))
+    wards.run()
+    for role, saved in wards.saved.items():
+        names = {name.partition(".")[0] for checkpoint in saved for name in checkpoint.state}
+        assert names <= {"round", "history", "model", "shared", "kept", "memory"}, role
+        assert {value.dtype.name for c in saved for value in c.state.values()} <= {
+            "int64",
+            "uint8",
+            "float32",
+            "float64",
+        }
+
+
+def test_a_resumed_run_under_masks_ends_with_the_same_bits() -> None:
+    given = parameters(rounds=6, checkpoint_every=2, **SECURE)
+    wards = Wards(given)
+    whole = wards.run()
+    at = {role: next(c.state for c in reversed(saved) if c.step <= 4) for role, saved in wards.saved.items()}
+    again = Wards(given).run(at)
+    for role, outcome in again.items():
+        assert isinstance(outcome, Outcome), outcome
+        assert same_bits(outcome.artifacts, whole[role].artifacts), role
 
 
 @pytest.mark.parametrize("method", ["fedavg", "fedbss"])
