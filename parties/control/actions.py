@@ -122,7 +122,7 @@ class Actions:
     def _with_papers(self, view: Answer, digest: str) -> Answer:
         """The view with what is missing while PENDING, and with our approval once there is one that may start a run."""
         if view["state"] == RunState.PENDING:
-            return view | {"missing": list(self.reception.missing(digest))}
+            return view | {"missing": list(self.reception.overview.missing(digest))}
         if view["state"] in (RunState.RUNNING, RunState.REVOKED):
             return view
         return view | {"approval": self.reception.approval_text(digest)}
@@ -140,16 +140,16 @@ class Actions:
 
     def requests(self, request: Fields) -> Answer:
         """All requests, for the owner."""
-        return self.reception.listing()
+        return self.reception.overview.listing()
 
     def request(self, request: Fields) -> Answer:
         """One request with its papers, for the owner."""
-        return self.reception.view(_digest(request), self._owner(request))
+        return self.reception.overview.view(_digest(request), self._owner(request))
 
     def decide(self, request: Fields) -> Answer:
         """Takes one person's signed decision."""
         row, already = self.reception.decide(fields.text(request, "decision"))
-        lacking = self.reception.missing(row.digest) if row.state is RunState.PENDING else ()
+        lacking = self.reception.overview.missing(row.digest) if row.state is RunState.PENDING else ()
         return {
             "digest": row.digest,
             "state": row.state.value,

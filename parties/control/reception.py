@@ -9,8 +9,8 @@ from datetime import datetime, timedelta
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from parties.control.alignments import Alignments, planned_alignments
 from parties.control.foreign import ForeignShelf
+from parties.control.overview import Overview
 from parties.control.runs import Ledger, RequestRow, RunState
 from parties.control.tasks import TaskQueue
 from parties.control.validate import CurrentBlock, SeatsChecked, check_blocks
@@ -18,7 +18,7 @@ from parties.home.accounts import Accounts
 from parties.home.documents import Documents
 from parties.home.journal import Actor, Journal, one_line
 from parties.home.people import find_person, read_people
-from parties.home.policy import counting, missing, standing, violations
+from parties.home.policy import counting, standing, violations
 from parties.home.policy_watch import WatchedPolicy
 from parties.home.state import State
 from parties.home.use_rules import forbidden
@@ -34,14 +34,10 @@ from protocols.approval import to_text as approvals_text
 from protocols.audit import AuditEvent
 from protocols.errors import (
     ApprovalError,
-    AuditError,
-    ConfigError,
     FedaccordError,
     NotApprovedError,
     PolicyError,
-    RequestError,
     RevokedRun,
-    StateError,
 )
 from protocols.records import parse_utc
 from protocols.request import ComputationRequest, parse_signed, party_named
@@ -54,8 +50,6 @@ EVENTS = {
     Decision.DENY: AuditEvent.DENIED,
     Decision.REVOKE: AuditEvent.REVOKED,
 }
-NOT_IN_FORCE = "policy.toml can't be read, so nothing can be approved: `fedaccord policy check` says why"
-NOT_LOGGED = "a change of policy.toml can't be logged, so nothing can be approved"
 AHEAD = timedelta(seconds=5)
 """How far ahead of our clock a decision at our own desk may be dated: both clocks are usually the same one."""
 
@@ -81,7 +75,6 @@ class Reception:
     ) -> None:
         self._state = state
         self._ledger = ledger
-        self._alignments = Alignments(state.ledger_path)
         self._tasks = tasks
         self._journal = journal
         self._key = key
@@ -96,6 +89,9 @@ class Reception:
         self._deciding = threading.Lock()
         self._ingesting = threading.Lock()  # of two that bring the same request only one logs it
         self.foreign = ForeignShelf(journal)
+        self.overview = Overview(
+            state, ledger=ledger, tasks=tasks, journal=journal, policy=policy, foreign=self.foreign
+        )
 
     def ingest(self, signed_text: str, caller: str, email: str) -> RequestRow:
         """Takes in a signed request as PENDING, bound to the syft key that submitted it; again is fine.
@@ -263,7 +259,7 @@ class Reception:
 
     def _countersign(self, digest: str, request: ComputationRequest) -> None:
         row = self._ledger.find(digest)
-        if row.state is not RunState.PENDING or self.missing(digest):
+        if row.state is not RunState.PENDING or self.overview.missing(digest):
             return
         people = read_people(self._state.folder)
         approval = self._signed(counting(request, people, self._documents.decisions(digest)), request)
@@ -286,7 +282,7 @@ class Reception:
         with self._deciding:
             for row in self._ledger.all():
                 try:
-                    if row.state is RunState.PENDING and not self.missing(row.digest):
+                    if row.state is RunState.PENDING and not self.overview.missing(row.digest):
                         request = self._documents.request(row.digest).request
                         self._check_approvable(row.digest, request)
                         self._countersign(row.digest, request)
@@ -310,25 +306,6 @@ class Reception:
             finally:
                 self._stop(decision.digest, reason)
 
-    def missing(self, digest: str) -> tuple[str, ...]:
-        """What our own people still have to approve, one text each; empty when our policy is satisfied.
-
-        Without a policy in force that is what is missing: requests must stay readable and revocable meanwhile.
-        """
-        request = self._documents.request(digest).request
-        try:
-            policy = self._policy.read()
-        except ConfigError:
-            return (NOT_IN_FORCE,)
-        except AuditError:
-            return (NOT_LOGGED,)
-        return missing(
-            policy,
-            request,
-            read_people(self._state.folder),
-            self._documents.decisions(digest),
-        )
-
     def _approved_at(self, digest: str, person: str) -> str:
         """When the person approved, as it still stands; "" for who didn't, or denied or revoked since."""
         decisions = standing(self._documents.decisions(digest))
@@ -338,80 +315,3 @@ class Reception:
         """Our countersigned approval as the analyst carries it; "" before we countersigned."""
         approval = self._documents.approval(digest)
         return "" if approval is None else approvals_text((approval,))
-
-    def listing(self) -> dict[str, object]:
-        """All requests with what is missing, oldest change first; the foreign code that came since the start."""
-        return {
-            "requests": [self._line(row) for row in self._ledger.all()],
-            "foreign": self.foreign.listing(),
-        }
-
-    def _line(self, row: RequestRow) -> dict[str, object]:
-        """The request's line; one whose papers are damaged says so, and the others go on."""
-        line: dict[str, object] = {
-            "digest": row.digest,
-            "state": row.state.value,
-            "reason": row.reason,
-            "analyst": row.analyst,
-            "used": row.used,
-            "allowed": row.allowed,
-            "changed": row.changed,
-        }
-        try:
-            request = self._documents.request(row.digest).request
-            lacking = list(self.missing(row.digest)) if row.state is RunState.PENDING else []
-        except (StateError, RequestError) as error:
-            damage = one_line(str(error), 1000)
-            return line | {
-                "purpose": "damaged",
-                "computation": "damaged",
-                "expires": "",
-                "missing": [damage],
-                "damaged": damage,
-            }
-        return line | {
-            "purpose": request.purpose,
-            "computation": request.computation,
-            "expires": request.expires,
-            "missing": lacking,
-        }
-
-    def view(self, digest: str, actor: Actor) -> dict[str, object]:
-        """One request with its signed text, our decisions and problems in syft; reading is logged."""
-        row, request = self._ledger.find(digest), self._documents.request(digest).request
-        self._journal.ok(AuditEvent.VIEWED, actor, f"request {digest}")
-        return self._line(row) | {
-            "signed": self._documents.signed_text(digest),
-            "decisions": [
-                {
-                    "person": d.person,
-                    "role": d.role.value,
-                    "decision": d.decision.value,
-                    "time": d.time,
-                    "reason": d.reason,
-                }
-                for d in self._documents.decisions(digest)
-            ],
-            "problems": list(self._tasks.problems(digest)),
-            "clocks": self._clocks(request),
-            "alignments": self._standing_alignments(digest, request),
-        }
-
-    def _standing_alignments(self, digest: str, request: ComputationRequest) -> list[str]:
-        """How many alignments are used and left; none can be told without a policy in force."""
-        try:
-            planned = planned_alignments(request, self._state.name, self._policy.read())
-        except (ConfigError, AuditError):
-            return []
-        return [each.line() for each in self._alignments.standing(digest, 0, planned)]
-
-    def _clocks(self, request: ComputationRequest) -> list[str]:
-        """What the newest handshake with each other party of the request said of its clock, if that went wrong."""
-        found = {entry.name: "" for entry in request.parties if entry.name != self._state.name}
-        for entry in self._journal.log.entries():
-            peer = str(dict(entry.detail).get("peer", ""))
-            if peer in found and entry.event is AuditEvent.HANDSHAKE:
-                found[peer] = ""
-            if peer in found and entry.event is AuditEvent.CLOCKS_DIFFER:
-                found[peer] = f"{dict(entry.detail)['warning']} (measured {entry.time})"
-        return [text for text in found.values() if text]

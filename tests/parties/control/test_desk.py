@@ -106,7 +106,7 @@ def test_a_denial_that_came_later_wins_over_an_approval_with_a_later_date(desk: 
     ahead = parse_decision(desk.decision(request, Decision.APPROVE, timedelta(minutes=4)))
     documents.add_decision(ahead)  # as a supervisor of before would have kept it
     assert desk.decide(request, Decision.DENY).state is RunState.PENDING
-    assert "owner decided to deny" in desk.reception.missing(digest(request))
+    assert "owner decided to deny" in desk.reception.overview.missing(digest(request))
     with pytest.raises(ApprovalError, match="dated before your last decision"):
         desk.reception.decide(early)
     desk.reception.reconcile()
@@ -148,7 +148,7 @@ def test_one_damaged_request_leaves_the_others_alone(
         desk.paper(bad).unlink()
     else:
         write_private(desk.paper(bad), content)
-    lines = {line["digest"]: line for line in desk.reception.listing()["requests"]}  # type: ignore[attr-defined]
+    lines = {line["digest"]: line for line in desk.reception.overview.listing()["requests"]}  # type: ignore[attr-defined]
     assert lines[digest(bad)]["purpose"] == "damaged"
     assert digest(bad)[:12] in lines[digest(bad)]["damaged"]
     assert lines[digest(good)]["missing"] == ["1 more owner must approve"]
@@ -190,7 +190,7 @@ def test_a_removed_decision_is_not_written_over(desk: Desk) -> None:
 def test_foreign_code_with_strange_names_is_logged(desk: Desk, strange: str) -> None:
     desk.reception.foreign.add(strange, CALLER, strange, [strange], [strange], strange)
     assert desk.decided(AuditEvent.SUBMITTED) == ["refused"]
-    shown = json.dumps(desk.reception.listing()["foreign"], ensure_ascii=False)
+    shown = json.dumps(desk.reception.overview.listing()["foreign"], ensure_ascii=False)
     assert shown.encode().decode().isprintable()
     assert "\\" not in shown, "nothing had to be escaped"
 
