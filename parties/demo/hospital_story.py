@@ -3,7 +3,6 @@
 import json
 import time
 from collections.abc import Mapping
-from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -47,13 +46,7 @@ def run_hospitals(out: Path) -> HospitalsFinished:
     steps.say(
         "1", f"three files, five state folders, exchanged cards, blocks with mock twins in {stage.folder}"
     )
-    with ExitStack() as stack:
-        stack.enter_context(steps.own_temporary_folder(stage.folder))
-        steps.start_datasites(stage, stack)
-        sites = steps.open_accounts(stage)
-        request = steps.ask(stage, sites)
-        steps.approve(stage, request, sites)
-        reports = steps.run(stage, request, sites)
+    request, reports = steps.governed_run(stage)
     with steps.own_temporary_folder(stage.folder):
         audit = steps.verify_audit(stage)
         steps.say("9", "the twin in one process, and what only the owner of all data can compute")

@@ -52,6 +52,17 @@ def own_temporary_folder(folder: Path) -> Iterator[None]:
             tempfile.tempdir = before[1]
 
 
+def governed_run(stage: Stage) -> tuple[ComputationRequest, dict[str, Mapping[str, object]]]:
+    """The steps from serving to the result, and the servers' end: the request, and what each party released."""
+    with ExitStack() as stack:
+        stack.enter_context(own_temporary_folder(stage.folder))
+        start_datasites(stage, stack)
+        sites = open_accounts(stage)
+        request = ask(stage, sites)
+        approve(stage, request, sites)
+        return request, run(stage, request, sites)
+
+
 def start_datasites(stage: Stage, stack: ExitStack) -> None:
     """Starts the datasite of every party; `stack` ends them."""
     say("2", f"starting {len(stage.parties)} datasites (syft servers in processes of their own)")

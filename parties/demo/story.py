@@ -7,7 +7,6 @@ public data, and is marked so.
 
 import json
 import time
-from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -41,13 +40,7 @@ def run_demo(options: DemoOptions) -> Finished:
     steps.say(
         "1", f"two files, three state folders, exchanged cards, blocks with mock twins in {stage.folder}"
     )
-    with ExitStack() as stack:
-        stack.enter_context(steps.own_temporary_folder(stage.folder))
-        steps.start_datasites(stage, stack)
-        sites = steps.open_accounts(stage)
-        request = steps.ask(stage, sites)
-        steps.approve(stage, request, sites)
-        reports = steps.run(stage, request, sites)
+    request, reports = steps.governed_run(stage)
     with steps.own_temporary_folder(stage.folder):
         audit = steps.verify_audit(stage)
         twins = _twins(options, who, stage)
