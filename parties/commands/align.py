@@ -5,13 +5,18 @@ from typing import Annotated
 import typer
 
 from parties.commands.options import (
+    DaysOption,
+    DryRunOption,
     JsonOption,
     PassphraseOption,
+    PurposeOption,
+    PurposeTextOption,
+    SkipRehearsalOption,
     StateOption,
     analyst,
     example,
-    passphrase,
     show,
+    signing_key,
     teller,
 )
 
@@ -30,8 +35,8 @@ def align(
     full: Annotated[
         bool, typer.Option("--full", help="Both parties learn who is common, not only how many.")
     ] = False,
-    purpose: Annotated[str, typer.Option(help="What for, in a word or two.")] = "feasibility check",
-    purpose_text: Annotated[str, typer.Option(help="What for, at more length.")] = "",
+    purpose: PurposeOption = "feasibility check",
+    purpose_text: PurposeTextOption = "",
     minimum_group: Annotated[
         int, typer.Option(min=2, help="Smallest number that is told; others are rounded down to a multiple.")
     ] = 10,
@@ -45,15 +50,10 @@ def align(
     max_common: Annotated[
         int | None, typer.Option(min=1, help="With --full: the most people that may be paired.")
     ] = None,
-    days: Annotated[int, typer.Option(min=1, help="Until the request expires.")] = 7,
+    days: DaysOption = 7,
     wait: Annotated[float, typer.Option(min=0, help="Minutes to wait for both approvals.")] = 60,
-    dry_run: Annotated[
-        bool,
-        typer.Option("--dry-run", help="Show the request and rehearse it on mock people; submit nothing."),
-    ] = False,
-    skip_rehearsal: Annotated[
-        bool, typer.Option("--skip-rehearsal", help="Submit without the rehearsal.")
-    ] = False,
+    dry_run: DryRunOption = False,
+    skip_rehearsal: SkipRehearsalOption = False,
     passphrase_file: PassphraseOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -75,7 +75,7 @@ def align(
     if dry_run:
         document, text = aligning.rehearse_alignment(here, wish, tell=tell)
     else:
-        key = here.signing_key(passphrase(passphrase_file, here.folder / "keys" / "signing.pem"))
+        key = signing_key(here, passphrase_file)
         document, text = aligning.align(
             here, wish, key=key, rehearsed=not skip_rehearsal, wait=60 * wait, tell=tell
         )

@@ -5,13 +5,18 @@ from typing import Annotated
 import typer
 
 from parties.commands.options import (
+    DaysOption,
+    DryRunOption,
     JsonOption,
     PassphraseOption,
+    PurposeOption,
+    PurposeTextOption,
+    SkipRehearsalOption,
     StateOption,
     analyst,
     example,
-    passphrase,
     show,
+    signing_key,
     teller,
 )
 
@@ -31,18 +36,13 @@ def describe(
     ] = "",
     people: Annotated[str, typer.Option(help="Whose rows: all, train, validation or test.")] = "all",
     quantiles: Annotated[int, typer.Option(min=0, help="Parts that quantiles cut: 4 quartiles, 0 none.")] = 4,
-    purpose: Annotated[str, typer.Option(help="What for, in a word or two.")] = "feasibility check",
-    purpose_text: Annotated[str, typer.Option(help="What for, at more length.")] = "",
+    purpose: PurposeOption = "feasibility check",
+    purpose_text: PurposeTextOption = "",
     minimum_group: Annotated[int, typer.Option(min=2, help="Fewest people that a number may stand on.")] = 10,
-    days: Annotated[int, typer.Option(min=1, help="Until the request expires.")] = 7,
+    days: DaysOption = 7,
     wait: Annotated[float, typer.Option(min=0, help="Minutes to wait for the approval.")] = 60,
-    dry_run: Annotated[
-        bool,
-        typer.Option("--dry-run", help="Show the request and rehearse it on mock people; submit nothing."),
-    ] = False,
-    skip_rehearsal: Annotated[
-        bool, typer.Option("--skip-rehearsal", help="Submit without the rehearsal.")
-    ] = False,
+    dry_run: DryRunOption = False,
+    skip_rehearsal: SkipRehearsalOption = False,
     passphrase_file: PassphraseOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -65,6 +65,6 @@ def describe(
     if dry_run:
         document, text = rehearse_asked(here, wish.plan(), tell=tell)
     else:
-        key = here.signing_key(passphrase(passphrase_file, here.folder / "keys" / "signing.pem"))
+        key = signing_key(here, passphrase_file)
         document, text = run(here, wish, key=key, rehearsed=not skip_rehearsal, wait=60 * wait, tell=tell)
     show(document, as_json, text)

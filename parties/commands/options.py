@@ -13,6 +13,8 @@ import typer
 from protocols.errors import KeyFileError
 
 if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
     from parties.home.state import State
 
 PASSPHRASE_VARIABLE = "FEDACCORD_PASSPHRASE"
@@ -35,6 +37,13 @@ PassphraseOption = Annotated[
         help=f"File with the key's passphrase; else ${PASSPHRASE_VARIABLE}; else it is asked for on a terminal.",
     ),
 ]
+PurposeOption = Annotated[str, typer.Option(help="What for, in a word or two.")]
+PurposeTextOption = Annotated[str, typer.Option(help="What for, at more length.")]
+DaysOption = Annotated[int, typer.Option(min=1, help="Until the request expires.")]
+DryRunOption = Annotated[
+    bool, typer.Option("--dry-run", help="Show the request and rehearse it on mock people; submit nothing.")
+]
+SkipRehearsalOption = Annotated[bool, typer.Option("--skip-rehearsal", help="Submit without the rehearsal.")]
 
 
 def example(command: str) -> str:
@@ -81,6 +90,11 @@ def passphrase(file: Path | None, key: Path) -> bytes | None:
             f"{key} needs its passphrase", remedy=f"--passphrase-file FILE, or set {PASSPHRASE_VARIABLE}"
         )
     return _asked(f"passphrase of {key.name}: ")
+
+
+def signing_key(here: "State", file: Path | None) -> "Ed25519PrivateKey":
+    """The analyst's own key, opened with its passphrase. Raises like `passphrase`."""
+    return here.signing_key(passphrase(file, here.folder / "keys" / "signing.pem"))
 
 
 def new_passphrase(file: Path | None, ask: bool) -> bytes | None:

@@ -10,11 +10,12 @@ from parties.commands.options import (
     DigestArgument,
     JsonOption,
     PassphraseOption,
+    SkipRehearsalOption,
     StateOption,
     analyst,
     example,
-    passphrase,
     show,
+    signing_key,
     teller,
 )
 
@@ -96,9 +97,7 @@ def rehearse(
 def submit(
     plan: PlanArgument,
     state: StateOption,
-    skip_rehearsal: Annotated[
-        bool, typer.Option("--skip-rehearsal", help="Submit without the rehearsal.")
-    ] = False,
+    skip_rehearsal: SkipRehearsalOption = False,
     passphrase_file: PassphraseOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -106,7 +105,7 @@ def submit(
     from parties.roles.requesting import submit_plan
 
     here = analyst(state)
-    key = here.signing_key(passphrase(passphrase_file, here.folder / "keys" / "signing.pem"))
+    key = signing_key(here, passphrase_file)
     document, text = submit_plan(here, plan, rehearsed=not skip_rehearsal, key=key, tell=teller(as_json))
     show(document, as_json, text)
 
