@@ -6,12 +6,10 @@ import numpy as np
 
 from parties.blocks.erasure import erase_people
 from parties.blocks.store import Store
-from parties.control.run_state import RunState
-from parties.control.runs import Ledger
 from parties.home.documents import Documents
 from parties.home.state import State
 from parties.roles.model_records import model_records
-from parties.roles.owner import journal, owner, publish
+from parties.roles.owner import journal, owner, publish, running_requests
 from protocols.audit import AuditEvent
 from protocols.request import party
 
@@ -81,10 +79,8 @@ def _models(state: State, name: str, newest: int) -> list[dict[str, object]]:
 
 def _running(state: State, name: str) -> list[str]:
     """Requests with a run that has the block open now."""
-    found = []
-    for row in Ledger(state.ledger_path).all():
-        request = Documents(state.folder).request(row.digest).request
-        own = {b.block for b in request.blocks if party(request, b.role).name == state.name}
-        if row.state is RunState.RUNNING and name in own:
-            found.append(row.digest)
-    return found
+    return [
+        digest
+        for digest, request in running_requests(state)
+        if any(b.block == name and party(request, b.role).name == state.name for b in request.blocks)
+    ]

@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,13 +17,16 @@ from parties.blocks.registration import rare_classes, register
 from parties.blocks.schema import SMALLEST_GROUP, BlockSchema, PublicColumn, schema_text
 from parties.blocks.store import Store
 from parties.control.asking import ask, task_end
+from parties.control.runs import Ledger
 from parties.home.cards import CARD_LIMIT, PartyCard, card_text, parse_card
+from parties.home.documents import Documents
 from parties.home.journal import Actor, Journal
 from parties.home.people import Person, create_person
 from parties.home.private_files import write_private
 from parties.home.state import State
 from protocols.audit import AuditEvent
 from protocols.errors import DatasiteError, StateError
+from protocols.request import ComputationRequest
 
 
 def add_peer(state: State, card: Path, fingerprint: str) -> PartyCard:
@@ -240,6 +243,13 @@ def _counts(report: KeyReport) -> str:
         if part.spaced:
             facts.append(f"{part.spaced} with blanks around {part.column}")
     return ", ".join(facts)
+
+
+def running_requests(state: State) -> Iterator[tuple[str, ComputationRequest]]:
+    """Digest and paper of every request that has a run under way here."""
+    documents = Documents(state.folder)
+    for digest, _ in Ledger(state.ledger_path).running():
+        yield digest, documents.request(digest).request
 
 
 def journal(state: State) -> Journal:

@@ -4,15 +4,12 @@ import json
 from pathlib import Path
 
 from parties.control.asking import ask, task_end
-from parties.control.run_state import RunState
-from parties.control.runs import Ledger
 from parties.home.accounts import read_accounts
-from parties.home.documents import Documents
 from parties.home.people import read_people, remove_person
 from parties.home.policy import read_policy
 from parties.home.private_files import write_private
 from parties.home.state import State
-from parties.roles.owner import check_new_file, journal, owner
+from parties.roles.owner import check_new_file, journal, owner, running_requests
 from protocols.audit import AuditEvent
 from protocols.errors import DatasiteError, RosterError
 
@@ -109,10 +106,9 @@ def _under_way(state: State, name: str) -> str:
     """What still runs for or with this party or analyst, as a further line."""
     if state.kind != "party":
         return ""
-    documents, found = Documents(state.folder), []
-    for row in Ledger(state.ledger_path).all():
-        if row.state is RunState.RUNNING:
-            request = documents.request(row.digest).request
-            if name in {request.analyst.name, *(entry.name for entry in request.parties)}:
-                found.append(row.digest[:12])
+    found = [
+        digest[:12]
+        for digest, request in running_requests(state)
+        if name in {request.analyst.name, *(entry.name for entry in request.parties)}
+    ]
     return f"\nUNDER WAY: {', '.join(found)} goes on until `fedaccord review revoke`" if found else ""
