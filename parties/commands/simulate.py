@@ -3,12 +3,64 @@
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from parties.commands.options import JsonOption, example, show, teller
 from protocols.errors import ConfigError
+
+if TYPE_CHECKING:
+    from parties.roles.simulating import FilesToSimulate
+    from parties.roles.simulating_clients import ClientsToSimulate
+
+KeyOption = Annotated[
+    str,
+    typer.Option(help="Column that identifies people, in all files; several with commas between."),
+]
+LabelOption = Annotated[
+    str, typer.Option(help="Label column, of the active party's file or of all clients'.")
+]
+KeyRuleOption = Annotated[str, typer.Option(help="How keys are compared, as in `fedaccord block add`.")]
+ComputationOption = Annotated[
+    str, typer.Option(help="Name of a two-party computation; by default the training.")
+]
+SettingsOption = Annotated[
+    Path | None,
+    typer.Option(
+        help="TOML file with the parameters that differ from the defaults, such as `steps = 200`; or a request's "
+        "plan, of which [parameters] is taken."
+    ),
+]
+ChangeOption = Annotated[
+    list[str] | None,
+    typer.Option("--set", help="One parameter, such as steps=200, on top of --settings; may be repeated."),
+]
+ClientOption = Annotated[
+    list[Path] | None,
+    typer.Option(
+        help="Horizontal: CSV, parquet or .npz file (arrays x, y) that is dealt out to clients, or one per client."
+    ),
+]
+SettingOption = Annotated[
+    str,
+    typer.Option(
+        help="Horizontal: how clients differ: iid, dirichlet0.1 or another alpha, quantity0.5, dominant80 or "
+        "another percentage of one class (dirichlet0.5)."
+    ),
+]
+TableOption = Annotated[
+    bool,
+    typer.Option("--table", help="Horizontal: only print which parts of methods combine, and why not."),
+]
+PlotOption = Annotated[Path | None, typer.Option(help="Draw the scores into this file: .svg, .png or .pdf.")]
+HorizontalOption = Annotated[
+    bool,
+    typer.Option("--horizontal", help="Many clients with the same features: compare horizontal methods."),
+]
+ClientsOption = Annotated[
+    int, typer.Option(help="Horizontal: to how many clients one file is dealt out (10).")
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -25,72 +77,32 @@ def register(app: typer.Typer) -> None:
 def simulate(
     active: Annotated[Path | None, typer.Option(help="CSV or parquet file of the label holder.")] = None,
     passive: Annotated[Path | None, typer.Option(help="CSV or parquet file of the feature holder.")] = None,
-    key: Annotated[
-        str,
-        typer.Option(help="Column that identifies people, in all files; several with commas between."),
-    ] = "",
-    label: Annotated[
-        str, typer.Option(help="Label column, of the active party's file or of all clients'.")
-    ] = "",
+    key: KeyOption = "",
+    label: LabelOption = "",
     split: Annotated[str, typer.Option(help="Column with train, validation or test, in all files.")] = "",
-    key_rule: Annotated[
-        str, typer.Option(help="How keys are compared, as in `fedaccord block add`.")
-    ] = "text",
-    computation: Annotated[
-        str, typer.Option(help="Name of a two-party computation; by default the training.")
-    ] = "",
-    settings: Annotated[
-        Path | None,
-        typer.Option(
-            help="TOML file with the parameters that differ from the defaults, such as `steps = 200`; or a request's "
-            "plan, of which [parameters] is taken."
-        ),
-    ] = None,
-    change: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set", help="One parameter, such as steps=200, on top of --settings; may be repeated."
-        ),
-    ] = None,
-    horizontal: Annotated[
-        bool,
-        typer.Option("--horizontal", help="Many clients with the same features: compare horizontal methods."),
-    ] = False,
-    client: Annotated[
-        list[Path] | None,
-        typer.Option(
-            help="Horizontal: CSV, parquet or .npz file (arrays x, y) that is dealt out to clients, or one per client."
-        ),
-    ] = None,
-    clients: Annotated[
-        int, typer.Option(help="Horizontal: to how many clients one file is dealt out (10).")
-    ] = 0,
-    setting: Annotated[
-        str,
-        typer.Option(
-            help="Horizontal: how clients differ: iid, dirichlet0.1 or another alpha, quantity0.5, dominant80 or "
-            "another percentage of one class (dirichlet0.5)."
-        ),
-    ] = "",
+    key_rule: KeyRuleOption = "text",
+    computation: ComputationOption = "",
+    settings: SettingsOption = None,
+    change: ChangeOption = None,
+    horizontal: HorizontalOption = False,
+    client: ClientOption = None,
+    clients: ClientsOption = 0,
+    setting: SettingOption = "",
     methods: Annotated[str, typer.Option(help="Horizontal: names with commas between (fedavg,fedbss).")] = "",
     rounds: Annotated[int, typer.Option(help="Horizontal: rounds of each method (20).")] = 0,
-    table: Annotated[
-        bool,
-        typer.Option("--table", help="Horizontal: only print which parts of methods combine, and why not."),
-    ] = False,
+    table: TableOption = False,
     seed: Annotated[int, typer.Option(help="Public and private seeds of the run.")] = 0,
     out: Annotated[Path | None, typer.Option(help="Also write the JSON document into this file.")] = None,
-    plot: Annotated[
-        Path | None, typer.Option(help="Draw the scores into this file: .svg, .png or .pdf.")
-    ] = None,
+    plot: PlotOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Run the parties' own programs in this process: no approval, no network, the same numbers.
 
     On two files of different features about partly the same people, or with --horizontal on clients.
     """
-    apart = {"--active": active, "--passive": passive, "--computation": computation}
-    together = {
+    own = {"--active": active, "--passive": passive, "--computation": computation}
+    own["--key-rule"] = key_rule if key_rule != "text" else ""
+    theirs = {
         "--client": client,
         "--clients": clients,
         "--setting": setting,
@@ -98,62 +110,71 @@ def simulate(
         "--rounds": rounds,
         "--table": table,
     }
-    _refuse(apart if horizontal else together, horizontal)
+    _refuse(own if horizontal else theirs, horizontal)
+    if plot is not None:
+        from parties.roles.score_plot import check_plot
+
+        check_plot(plot)
+    changes = tuple(change or ())
     if table:
         from parties.roles.simulating_clients import compatibility_table
 
         typer.echo(compatibility_table())
-        return
-    if horizontal:
+    elif horizontal:
         from parties.roles.simulating import asked_parameters
-        from parties.roles.simulating_clients import ClientsToSimulate, simulate_clients
+        from parties.roles.simulating_clients import ClientsToSimulate
 
-        given = asked_parameters(settings, tuple(change or ()))
-        if rounds:
-            given["rounds"] = rounds
+        given = asked_parameters(settings, changes) | ({"rounds": rounds} if rounds else {})
         wanted = tuple(name.strip() for name in methods.split(",") if name.strip())
-        compared = simulate_clients(
-            ClientsToSimulate(
-                files=tuple(client or ()),
-                key=key,
-                label=label,
-                split=split,
-                methods=wanted or ("fedavg", "fedbss"),
-                clients=clients,
-                setting=setting,
-                changes=given,
-                seed=seed,
-            ),
-            teller(as_json),
+        asked = ClientsToSimulate(
+            files=tuple(client or ()),
+            key=key,
+            label=label,
+            split=split,
+            methods=wanted or ("fedavg", "fedbss"),
+            clients=clients,
+            setting=setting,
+            changes=given,
+            seed=seed,
         )
-        _show(compared.document, compared.text, as_json, out)
-        if plot is not None:
-            from parties.roles.score_plot import write_curves
-
-            write_curves({name: run.curve("accuracy") for name, run in compared.runs.items()}, plot)
-        return
-    if active is None or passive is None or not key or not label:
+        _compare_methods(asked, as_json, out, plot)
+    elif active is None or passive is None or not key or not label:
         raise ConfigError(
             "two files with different features need --active, --passive, --key and --label",
             remedy="or --horizontal, for clients with the same features",
         )
-    from parties.roles.score_plot import check_plot, write_plot
-    from parties.roles.simulating import FilesToSimulate, simulate_files
+    else:
+        from parties.roles.simulating import FilesToSimulate
 
+        files = FilesToSimulate(
+            active=active,
+            passive=passive,
+            key=key,
+            key_rule=key_rule,
+            label=label,
+            split=split,
+            computation=computation,
+            settings=settings,
+            changes=changes,
+            seed=seed,
+        )
+        _run_two_parties(files, as_json, out, plot)
+
+
+def _compare_methods(asked: "ClientsToSimulate", as_json: bool, out: Path | None, plot: Path | None) -> None:
+    from parties.roles.score_plot import write_curves
+    from parties.roles.simulating_clients import simulate_clients
+
+    compared = simulate_clients(asked, teller(as_json))
+    _show(compared.document, compared.text, as_json, out)
     if plot is not None:
-        check_plot(plot)
-    asked = FilesToSimulate(
-        active=active,
-        passive=passive,
-        key=key,
-        key_rule=key_rule,
-        label=label,
-        split=split,
-        computation=computation,
-        settings=settings,
-        changes=tuple(change or ()),
-        seed=seed,
-    )
+        write_curves({name: run.curve("accuracy") for name, run in compared.runs.items()}, plot)
+
+
+def _run_two_parties(asked: "FilesToSimulate", as_json: bool, out: Path | None, plot: Path | None) -> None:
+    from parties.roles.score_plot import write_plot
+    from parties.roles.simulating import simulate_files
+
     done = simulate_files(asked, teller(as_json))
     _show(done.document, done.text, as_json, out)
     if plot is not None:

@@ -130,6 +130,10 @@ def test_the_command_compares_and_keeps_the_two_kinds_apart(tmp_path: Path) -> N
     assert (wrong.status, "--active: not for --horizontal" in wrong.err) == (1, True)
     wrong = fedaccord("simulate", "--rounds", "2")
     assert (wrong.status, "--rounds: for --horizontal only" in wrong.err) == (1, True)
+    wrong = fedaccord("simulate", "--horizontal", "--key-rule", "email")
+    assert (wrong.status, "--key-rule: not for --horizontal" in wrong.err) == (1, True)
+    wrong = fedaccord("simulate", "--horizontal", "--plot", "curves.txt")
+    assert (wrong.status, "the name must end in" in wrong.err) == (1, True)
     wrong = fedaccord("simulate", "--active", str(file))
     assert (wrong.status, "--passive" in wrong.err) == (1, True)
 
