@@ -23,7 +23,7 @@ def rows() -> dict[str, str]:
 
 
 @cache
-def tests() -> frozenset[str]:
+def names_of_tests() -> frozenset[str]:
     """The names of all tests."""
     return frozenset(
         node.name
@@ -41,7 +41,7 @@ def not_built() -> str:
 
 
 def named_after(row: str) -> list[str]:
-    return [name for name in tests() if row in name.split("_")]
+    return [name for name in names_of_tests() if row in name.split("_")]
 
 
 @pytest.mark.parametrize("row", IDS)
@@ -54,7 +54,7 @@ def test_a_row_is_tested_or_listed_as_not_built(row: str) -> None:
     assert not listed, f"THREATS.md says that {row} isn't built"
     wanted = named_after(row) if where == "by id" else re.findall(r"`(test_\w+)`", where)
     assert wanted, f"no test carries {row} in its name"
-    assert set(wanted) <= tests(), f"no such test: {set(wanted) - tests()}"
+    assert set(wanted) <= names_of_tests(), f"no such test: {set(wanted) - names_of_tests()}"
 
 
 def test_so_many_rows_are_built() -> None:
