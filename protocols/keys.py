@@ -114,11 +114,6 @@ def public_hex(key: Ed25519PrivateKey) -> str:
     return raw.hex()
 
 
-def check_public_hex(text: str) -> None:
-    """Raise ApprovalError unless the text is a public key: 64 lower-case hex digits, not of small order."""
-    _public_key(text)
-
-
 def sign(key: Ed25519PrivateKey, data: bytes) -> str:
     """The signature of the data, 128 hex digits."""
     return key.sign(data).hex()

@@ -75,11 +75,6 @@ class State:
     warnings: tuple[str, ...] = ()
 
     @property
-    def socket_path(self) -> Path:
-        """The supervisor's Unix socket."""
-        return self.folder / "supervisor.sock"
-
-    @property
     def audit_path(self) -> Path:
         """The audit log."""
         return self.folder / "audit.jsonl"

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from parties.control.asking import Refusal, accepted, ask
+from parties.control.socket import NAME
 from parties.demo import data as demo_data
 from parties.demo.sites import free_ports, served
 from parties.demo.story import DemoOptions, run_demo
@@ -361,7 +362,7 @@ def test_a_syft_port_in_use_at_serve(lab: Lab, tmp_path: Path) -> None:
     entries = list(AuditLog(state.audit_path, "third").entries())
     (failed,) = [entry for entry in entries if entry.result.value == "failed"]
     assert dict(failed.detail)["code"] == "port_in_use"
-    assert not state.socket_path.exists()
+    assert not (state.folder / NAME).exists()
 
 
 def test_a_second_supervisor_for_the_same_folder(lab: Lab) -> None:

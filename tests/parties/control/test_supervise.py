@@ -11,6 +11,7 @@ import pytest
 from parties import catalog
 from parties.control import supervise
 from parties.control.asking import ask
+from parties.control.socket import NAME
 from parties.home.state import State, init_analyst, init_party
 from parties.syft_side.launcher import ready_path
 from protocols.errors import StateError
@@ -41,7 +42,7 @@ def test_it_serves_until_it_is_told_to_end_also_during_the_start(
     monkeypatch.setattr(supervise, "launch", _launch(ready))
     serving = threading.Thread(target=supervise.run_datasite, args=(bank,))
     serving.start()
-    until(lambda: bank.socket_path.exists(), bool)
+    until(lambda: (bank.folder / NAME).exists(), bool)
     assert ask(bank.folder, "requests")["requests"] == []
     if ready:
         until(lambda: capsys.readouterr().out, lambda text: "datasite ready on http://127.0.0.1:1" in text)
@@ -50,7 +51,7 @@ def test_it_serves_until_it_is_told_to_end_also_during_the_start(
     serving.join(10)
     assert not serving.is_alive()
     assert time.monotonic() - began < 5
-    assert not bank.socket_path.exists()
+    assert not (bank.folder / NAME).exists()
 
 
 def test_the_options_come_from_store_and_catalog(bank: State, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from parties.control.socket import call
+from parties.control.socket import NAME, call
 from parties.control.supervisor import Options, Supervisor, only_one, serve
 from parties.control.workers import alive
 from parties.home.cards import parse_address
@@ -913,7 +913,7 @@ def test_a_signal_ends_everything_in_order(offices: Offices, number: signal.Sign
         process.send_signal(number)
         assert process.wait(15) == 0
         assert not alive(folder_of(offices, request))
-        assert not offices.bank.socket_path.exists()
+        assert not (offices.bank.folder / NAME).exists()
     assert events(offices)[-1] == "server_stopped ok"
 
 
@@ -996,7 +996,7 @@ def test_a_syft_server_that_cannot_be_launched_ends_the_start_cleanly(offices: O
     options = Options(current_block=lambda name: (1, ""), code_digest=lambda: CODE, launcher=launcher)
     with pytest.raises(DatasiteError, match="in use"):
         serve(offices.bank, options)
-    assert not offices.bank.socket_path.exists()
+    assert not (offices.bank.folder / NAME).exists()
     with only_one(offices.bank):
         pass
 
