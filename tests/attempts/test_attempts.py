@@ -10,20 +10,9 @@ from protocols.request import digest
 from tests.attempts.desk import Desk, prepared, refusals, tried
 from tests.attempts.door import Door, attempted
 from tests.attempts.table import TABLE, Attempt, Impossible, Way, cells
-from tests.parties.control.offices import Offices, copied, make_offices
 from tests.parties.running.test_worker import Party, Trial, free_range
 
 REFUSED = (AuditEvent.START_REFUSED, AuditEvent.SUBMITTED)
-
-
-@pytest.fixture(scope="module")
-def template(tmp_path_factory: pytest.TempPathFactory) -> Offices:
-    return make_offices(tmp_path_factory.mktemp("offices"))
-
-
-@pytest.fixture
-def desk(template: Offices, tmp_path: Path) -> Desk:
-    return Desk(copied(template, tmp_path))
 
 
 @pytest.fixture

@@ -13,7 +13,6 @@ from protocols.request import digest
 from tests.attempts.desk import Desk, prepared, refusals, tried
 from tests.attempts.door import Door, attempted
 from tests.attempts.table import Attempt
-from tests.parties.control.offices import Offices, copied, make_offices
 from tests.parties.running.test_worker import Party, Trial, free_range
 
 Off = dict[str, Callable[..., object]]
@@ -45,16 +44,6 @@ RULES: list[tuple[Attempt, bool, Off]] = [
     (Attempt.REPLAYED, True, {f"{LEDGER}_check_left": nothing}),
     (Attempt.OTHER_CODE, False, {f"{CHECKS}check_code": nothing}),
 ]
-
-
-@pytest.fixture(scope="module")
-def template(tmp_path_factory: pytest.TempPathFactory) -> Offices:
-    return make_offices(tmp_path_factory.mktemp("offices"))
-
-
-@pytest.fixture
-def desk(template: Offices, tmp_path: Path) -> Desk:
-    return Desk(copied(template, tmp_path))
 
 
 @contextmanager

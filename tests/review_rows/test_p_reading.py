@@ -11,9 +11,10 @@ from parties.home.people import create_person
 from parties.home.state import State, init_party
 from parties.roles.audit_export import export_log, parse_day
 from parties.roles.log_access import read_log
-from protocols.audit import AuditEvent, AuditLog, Entry, Result, parse_head, read
+from protocols.audit import AuditEvent, Entry, Result, parse_head, read
 from protocols.errors import StateError
 from tests.parties.commands.town import bad, good
+from tests.parties.roles.samples import add_entry
 
 DAY = datetime(2026, 1, 2, 12, tzinfo=UTC)
 
@@ -25,22 +26,8 @@ def bank(tmp_path: Path) -> State:
     for name, role in (("rev", "reviewer"), ("aud", "auditor")):
         create_person(state.folder, name=name, role=role, organisation="Example Bank", passphrase=None)
     for number in range(3):
-        append(state, DAY + timedelta(days=number), reason="<b>bold</b>")
+        add_entry(state, AuditEvent.VIEWED, DAY + timedelta(days=number), reason="<b>bold</b>")
     return state
-
-
-def append(state: State, time: datetime, **detail: str) -> None:
-    AuditLog(state.audit_path, state.name).append(
-        AuditEvent.VIEWED,
-        who="owner",
-        role="owner",
-        organisation="Example Bank",
-        result=Result.OK,
-        origin="test",
-        object="request x",
-        detail=detail,
-        now=time,
-    )
 
 
 def last(state: State) -> Entry:

@@ -34,23 +34,10 @@ from protocols.errors import AuditError, StateError
 from protocols.keys import generate_key
 from protocols.records import encode_record
 from tests.parties.commands.town import bad, good
+from tests.parties.roles.samples import add_entry
 
 START = datetime(2025, 1, 31, 12, tzinfo=UTC)
 LATER = timedelta(days=31)
-
-
-def append(state: State, event: AuditEvent, now: datetime, **detail: str | int | float | bool) -> None:
-    AuditLog(state.audit_path, state.name).append(
-        event,
-        who="owner",
-        role="owner",
-        organisation="Bank",
-        result=Result.OK,
-        origin="test",
-        object="request x",
-        detail=detail,
-        now=now,
-    )
 
 
 @pytest.fixture
@@ -62,9 +49,9 @@ def bank(tmp_path: Path) -> State:
         now = START + number * LATER
         if number == 1:
             signed = sign_head(Head(party="shop", index=7, hash="a" * 64), now, key)
-            append(state, AuditEvent.HEAD_RECEIVED, now, **head_detail(signed, "closing"))
+            add_entry(state, AuditEvent.HEAD_RECEIVED, now, **head_detail(signed, "closing"))
         else:
-            append(state, AuditEvent.VIEWED, now, number=number)
+            add_entry(state, AuditEvent.VIEWED, now, number=number)
     return state
 
 
@@ -125,7 +112,7 @@ def test_P8_what_is_older_leaves_a_stub_and_the_chain_holds(bank: State, tmp_pat
     assert [h["index"] for h in records(found["heads_not_comparable"])] == [1]
     assert "entries 1 to 3 were deleted" in said
     assert "the head at entry 1: pruned, not comparable" in said
-    append(bank, AuditEvent.VIEWED, old(3)())
+    add_entry(bank, AuditEvent.VIEWED, old(3)())
     assert verify(bank.audit_path).index == 8
 
 
@@ -229,7 +216,7 @@ def test_P8_writers_lose_nothing_while_entries_are_deleted(bank: State) -> None:
     def write() -> None:
         while not stop.is_set():
             written.append(1)
-            append(bank, AuditEvent.VIEWED, old(5)())
+            add_entry(bank, AuditEvent.VIEWED, old(5)())
 
     threads = [threading.Thread(target=write) for _ in range(3)]
     for thread in threads:

@@ -11,8 +11,9 @@ from parties.home.processing import OPEN, Processing
 from parties.home.use_rules import Columns, UseRules
 from parties.roles.impact import impact_text
 from parties.roles.reviewing import page
-from protocols.request import Release, digest
+from protocols.request import digest
 from tests.parties.control.offices import Offices, running
+from tests.parties.roles.samples import VIEWS
 
 SAID = Processing(
     contact="dpo@bank.example.org",
@@ -24,15 +25,6 @@ SAID = Processing(
     security="encrypted disks",
     necessity="the bank's own columns rank worse",
 )
-LINE = Release(
-    kind="Views",
-    sender="passive",
-    receiver="active",
-    shapes=(("aligned", (30, 2)),),
-    repetitions=4,
-    max_bytes=300,
-    learns="representations of aligned people",
-)
 
 
 @pytest.fixture
@@ -43,7 +35,7 @@ def shown(offices: Offices) -> str:
 def _shown(offices: Offices, policy: Policy) -> str:
     write_private(offices.bank.folder / "policy.toml", policy_text(policy))
     with running(offices):
-        request = offices.submitted(manifest=(LINE,), analyst_receives=("scores",), runs=3)
+        request = offices.submitted(manifest=(VIEWS,), analyst_receives=("scores",), runs=3)
         return page(offices.bank, digest(request)).text()
 
 
@@ -113,7 +105,7 @@ def test_R17_the_draft_has_the_four_parts_and_shows_what_is_open(offices: Office
         write_private(offices.bank.folder / "policy.toml", policy_text(policy))
         with running(offices):
             request = offices.submitted(
-                manifest=(LINE,),
+                manifest=(VIEWS,),
                 analyst_receives=("scores",),
                 purpose_text="<script> `x`",
                 nonce=f"{len(processing.data):032x}",

@@ -18,22 +18,14 @@ from parties.home.people import create_person, read_people
 from parties.home.private_files import read_json, write_json
 from parties.roles.reviewing import page, unlock
 from protocols.audit import AuditEvent
-from protocols.request import ComputationRequest, Release, digest
+from protocols.request import ComputationRequest, digest
 from tests.parties.console.browsing import ADDRESS, PORT, Hands, House, add_block, house
 from tests.parties.control.offices import CALLER, EMAIL, PASSPHRASE, make_offices
+from tests.parties.roles.samples import VIEWS
 
 NUMBERS = count(1)
 HOSTILE = "<script>alert(1)</script>"
 READING = ("/requests", "/runs", "/blocks", "/blocks/customers", "/models", "/log", "/trace", "/policy")
-LEAVES = Release(
-    kind="Views",
-    sender="passive",
-    receiver="active",
-    shapes=(("aligned", (30, 2)),),
-    repetitions=4,
-    max_bytes=300,
-    learns="representations of aligned people",
-)
 
 
 @pytest.fixture(scope="module")
@@ -290,7 +282,7 @@ def test_foreign_code_is_shown_with_its_warnings_and_has_no_form(bank: House) ->
 def test_R25_the_page_shows_what_the_terminal_shows(bank: House) -> None:
     request = submitted(
         bank,
-        manifest=(LEAVES,),
+        manifest=(VIEWS,),
         parameters=(("d", 2), ("steps", 4)),
         analyst_receives=("scores of a model",),
         purpose_text="Who leaves & why <now>",

@@ -1,21 +1,21 @@
 """A request that uses a trained model: found, handed to the worker, and refused when it may not be used (any more)."""
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from parties.control.runs import Ledger, RunState
-from parties.control.supervisor import Supervisor, only_one
+from parties.control.supervisor import only_one
 from parties.running.runspec import ARTIFACTS_FILE, load_spec
 from protocols.approval import Decision
 from protocols.audit import AuditEvent, AuditLog
 from protocols.errors import RequestError
 from protocols.request import ComputationRequest, digest
 from tests.parties.control.offices import CALLER, EMAIL, Offices, copied, make_offices, until
+from tests.parties.control.offices import running as running_offices
 
 
 @pytest.fixture(scope="module")
@@ -32,17 +32,7 @@ def wanted(request: ComputationRequest) -> str:
     return str(dict(request.parameters).get("trained", ""))
 
 
-@contextmanager
-def running(offices: Offices, behaviour: str = "quick") -> Iterator[Supervisor]:
-    supervisor = offices.supervisor(behaviour, model_wanted=wanted)
-    with only_one(offices.bank):
-        supervisor.start()
-        try:
-            if not (offices.bank.folder / "users.json").exists():
-                offices.ask("add_user", name="ana", email=EMAIL)
-            yield supervisor
-        finally:
-            supervisor.stop()
+running = partial(running_offices, model_wanted=wanted)
 
 
 def folder(offices: Offices, request: ComputationRequest, run: int = 1) -> Path:
@@ -187,7 +177,8 @@ def test_a_revocation_stops_what_uses_the_model(offices: Offices) -> None:
         revocation = offices.decision(offices.bank, request, Decision.REVOKE, reason="no longer")
         assert offices.ask("decide", decision=revocation)["ok"]
         assert offices.wait(later, "REVOKED")["reason"] == "revoked"
-        assert not (folder(offices, later) / "checkpoints").exists()
+        checkpoints = folder(offices, later) / "checkpoints"  # deleted right after the ledger says REVOKED
+        assert not until(checkpoints.exists, lambda there: not there)
 
 
 def test_a_revocation_stops_also_a_run_whose_paper_cannot_be_read(offices: Offices) -> None:

@@ -1,14 +1,16 @@
-"""A request of two parties, and scripted datasites, for the analyst's side alone."""
+"""A request of two parties, scripted datasites for the analyst's side alone, and entries of a log."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
+from parties.home.state import State
 from parties.syft_side.access import Decision
 from parties.syft_side.publication import Publication
 from protocols import keys
 from protocols.approval import Decision as Verdict
 from protocols.approval import Role, countersign, decide, to_text
+from protocols.audit import AuditEvent, AuditLog, Result
 from protocols.errors import DatasiteError
 from protocols.request import (
     AnalystEntry,
@@ -22,6 +24,30 @@ from protocols.request import (
 KEYS = {name: keys.generate_key() for name in ("bank", "shop", "north", "centre", "ana", "owner")}
 CERTIFICATES = {name: keys.link_certificate(name)[1].decode() for name in ("bank", "shop", "north", "centre")}
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
+VIEWS = Release(
+    kind="Views",
+    sender="passive",
+    receiver="active",
+    shapes=(("aligned", (30, 2)),),
+    repetitions=4,
+    max_bytes=300,
+    learns="representations of aligned people",
+)
+
+
+def add_entry(state: State, event: AuditEvent, now: datetime, **detail: str | int | float | bool) -> None:
+    """Adds an entry of the owner's about "request x" to the party's log."""
+    AuditLog(state.audit_path, state.name).append(
+        event,
+        who="owner",
+        role="owner",
+        organisation=state.organisation,
+        result=Result.OK,
+        origin="test",
+        object="request x",
+        detail=detail,
+        now=now,
+    )
 
 
 def sample_request(**changes: object) -> ComputationRequest:
@@ -48,15 +74,6 @@ def sample_request(**changes: object) -> ComputationRequest:
         key_rule="text@1",
         key_missing=("999",),
     )
-    release = Release(
-        kind="Views",
-        sender="passive",
-        receiver="active",
-        shapes=(("aligned", (30, 2)),),
-        repetitions=4,
-        max_bytes=300,
-        learns="representations of aligned people",
-    )
     values: dict[str, object] = {
         "purpose": "churn",
         "purpose_text": "",
@@ -67,7 +84,7 @@ def sample_request(**changes: object) -> ComputationRequest:
         "computation_version": "1",
         "code_digest": "d" * 64,
         "parameters": (("d", 2), ("steps", 4)),
-        "manifest": (release,),
+        "manifest": (VIEWS,),
         "analyst_receives": ("scores",),
         "minimum_group": 10,
         "minimum_overlap": 20,

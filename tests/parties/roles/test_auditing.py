@@ -9,10 +9,11 @@ import pytest
 
 from parties.home.state import State, init_party
 from parties.roles.auditing import entries, verify_log, write_peer_heads
-from protocols.audit import AuditEvent, AuditLog, Head, Result, SignedHead, sign_head, to_text
+from protocols.audit import AuditEvent, AuditLog, Head, SignedHead, sign_head, to_text
 from protocols.errors import AuditError, StateError
 from protocols.keys import generate_key
 from tests.parties.commands.town import bad, good
+from tests.parties.roles.samples import add_entry
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 
@@ -22,22 +23,8 @@ def bank(tmp_path: Path) -> State:
     """A party with three entries in its log."""
     state = init_party(tmp_path / "bank", name="bank", organisation="Bank", port=1)
     for number in range(3):
-        _append(state, AuditEvent.VIEWED, number=number)
+        add_entry(state, AuditEvent.VIEWED, NOW, number=number)
     return state
-
-
-def _append(state: State, event: AuditEvent, **detail: str | int) -> None:
-    AuditLog(state.audit_path, state.name).append(
-        event,
-        who="owner",
-        role="owner",
-        organisation="Bank",
-        result=Result.OK,
-        origin="test",
-        object="request x",
-        detail=detail,
-        now=NOW,
-    )
 
 
 def _head(state: State, folder: Path, signed: SignedHead | None = None) -> Path:
@@ -51,7 +38,7 @@ def test_a_good_log_is_verified_alone_and_against_a_head(bank: State, tmp_path: 
     assert (document["status"], document["entries"]) == ("ok", 3)
     assert text == "ok: 3 entries of bank, chain unbroken"
     head = _head(bank, tmp_path)
-    _append(bank, AuditEvent.VIEWED)
+    add_entry(bank, AuditEvent.VIEWED, NOW)
     document, text = verify_log(bank, (head,))
     assert document["heads_compared"] == [{"index": 3, "time": "2026-01-02T00:00:00Z"}]
     assert text == "ok: 4 entries of bank, chain unbroken, and 1 signed head that another party holds fits"
@@ -119,9 +106,10 @@ def test_the_newest_entries_are_shown(bank: State) -> None:
 
 
 def _received(state: State, index: int, signed: SignedHead) -> None:
-    _append(
+    add_entry(
         state,
         AuditEvent.HEAD_RECEIVED,
+        NOW,
         peer=signed.head.party,
         index=index,
         hash=signed.head.hash,
