@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from parties.control.reception import NOT_IN_FORCE
+from parties.control.overview import NOT_IN_FORCE
 from parties.home.private_files import read_toml, write_private
 from parties.home.state import POLICY_SEEN
 from parties.roles.reviewing import page
