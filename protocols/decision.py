@@ -49,7 +49,7 @@ class PersonDecision:
 
     `key` and `signature` are hex, `time` is UTC.
 
-    Raises ApprovalError for a malformed field and for a denial without a reason.
+    Raises ApprovalError for a malformed field and for a denial or revocation without a reason.
     """
 
     digest: str
@@ -67,7 +67,7 @@ class PersonDecision:
         check_types(self, ApprovalError)
         for field in ("digest", "party", "person", "organisation"):
             check_text(getattr(self, field), field, ApprovalError)
-        if self.reason or self.decision is Decision.DENY:
+        if self.reason or self.decision is not Decision.APPROVE:
             check_text(self.reason, "reason", ApprovalError, limit=2000, lines=True)
         parse_utc(self.time, "time", ApprovalError)
 

@@ -47,7 +47,7 @@ def run_end(snapshot: Snapshot | None, folder: Path, asked: str, status: int | N
     if snapshot is not None and spoke:
         if snapshot.state is State.DONE and not (folder / RESULT_FILE).exists():
             return RunEnd(state=RunState.FAILED, reason="internal", logged=False)
-        return RunEnd(state=RunState(snapshot.state.value), reason=snapshot.reason, logged=True)
+        return RunEnd(state=RunState(snapshot.state.value), reason=snapshot.reason, logged=snapshot.logged)
     if asked == "cancel":
         return RunEnd(state=RunState.CANCELLED, reason="cancelled", logged=False)
     if asked == "revoke":

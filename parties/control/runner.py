@@ -300,7 +300,8 @@ class Runner:
                 "reason": end.reason,
                 "exit": -1 if status is None else status,
             }
-            self._journal.ok(EVENTS[end.state], self._journal.itself, f"request {digest}", **detail)
+            note = self._journal.failed if end.state is RunState.FAILED else self._journal.ok
+            note(EVENTS[end.state], self._journal.itself, f"request {digest}", **detail)
             self._tidy(digest, folder, HALF)
         if self._ledger.find(digest).state in (RunState.DONE, RunState.CANCELLED, RunState.REVOKED):
             self._tidy(digest, folder)
@@ -318,7 +319,7 @@ class Runner:
                 run=run,
                 peer=peer,
                 alignment=f"none: the run ended before ({reason})",
-                messages="not counted: its worker ended without a word",
+                messages="not counted: its worker could log no end",
             )
 
     def _peers(self, digest: str) -> str:

@@ -17,6 +17,7 @@ from parties.roles.facts import (
     facts_text,
     section,
 )
+from protocols.psi.messages import PsiSize
 from protocols.request import BlockEntry, ComputationRequest, Release, differences, party
 from protocols.request import digest as request_digest
 
@@ -91,13 +92,24 @@ def _model(request: ComputationRequest) -> list[Content]:
 def _data(request: ComputationRequest) -> list[Content]:
     contents: list[Content] = [_block(request, block) for block in request.blocks]
     if aligns(request.manifest):
-        contents.append(
-            Note(
-                text=f"at most {min(block.rows for block in request.blocks)} people can be common; a party that has "
-                "no other people than common ones shows its whole list to the other party"
-            )
-        )
+        most = min(block.rows for block in request.blocks)
+        contents.append(Note(text=f"at most {most} people can be common; {_who_is_common(request)}"))
     return contents
+
+
+def _who_is_common(request: ComputationRequest) -> str:
+    if _only_counts(request):
+        k = request.minimum_group
+        return (
+            f"nobody learns who they are, only their number rounded down to a multiple of {k}, and not even that below "
+            f"{k} or where perhaps fewer than {k} people of one party are not common"
+        )
+    return "a party that has no other people than common ones shows its whole list to the other party"
+
+
+def _only_counts(request: ComputationRequest) -> bool:
+    """Whether the parties learn how many people are common, and not who."""
+    return any(line.kind == PsiSize.__name__ for line in request.manifest)
 
 
 def _block(request: ComputationRequest, block: BlockEntry) -> Group:
@@ -154,10 +166,11 @@ def _learns(request: ComputationRequest) -> list[Content]:
 
 
 def _limits(request: ComputationRequest) -> list[Content]:
+    overlap = "" if _only_counts(request) else f"smallest overlap {request.minimum_overlap}; "
     return [
         Note(
             text=f"runs {request.runs}; expires {request.expires}; smallest group in a released number "
-            f"{request.minimum_group}; smallest overlap {request.minimum_overlap}; public seed {request.public_seed}"
+            f"{request.minimum_group}; {overlap}public seed {request.public_seed}"
         ),
         Note(
             text=f"each run may be taken up again up to {TAKEN_UP} times after a crash or a lost peer, and then sends "

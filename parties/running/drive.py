@@ -19,10 +19,12 @@ from protocols.errors import (
     PEER_FAULTS,
     FedaccordError,
     GateError,
+    LinkError,
     PeerStopped,
     PeerTimeout,
     ProtocolError,
     RevokedRun,
+    Stopped,
 )
 from protocols.gate import Gate
 from protocols.program import Checkpoint, Compute, Effect, Program, Receive, Send, expect
@@ -178,7 +180,8 @@ def drive(program: Program[R], driver: Driver) -> R:
 
     What goes wrong with a peer is raised inside the program, where it sends to this peer or waits for it: the errors of
     `Link`, GateError for a message outside the manifest, WireError or ProtocolError for one that should not have been
-    sent.  A program that doesn't catch it ends with it.
+    sent.  A program that doesn't catch it ends with it. An error of a link or a stop that it raises by itself becomes a
+    ProtocolError.
 
     Raises what the program raises, and past the program GateError for a message that may not leave, PeerStopped for a
     peer whose people revoked, and what `check` and `reserve` raise.  The program is closed in any case; the links stay
@@ -188,6 +191,14 @@ def drive(program: Program[R], driver: Driver) -> R:
         return _Drive(program, driver).run()
     finally:
         program.close()
+
+
+def made_up(problem: LinkError | Stopped) -> ProtocolError:
+    """In place of an error of a link or a stop that a program raised by itself.
+
+    Whoever reads such an error's text, the analyst too, takes it for ours; a program's may hold anything.
+    """
+    return ProtocolError(f"the program raised {type(problem).__name__}, which is for links and stops only")
 
 
 @contextmanager
@@ -213,7 +224,7 @@ class _Drive(Generic[R]):
         check = self._driver.check
         try:
             check()
-            effect = next(self._program)
+            effect = self._resume(lambda: next(self._program))
             while True:
                 check()
                 effect = self._step(effect)
@@ -228,14 +239,10 @@ class _Drive(Generic[R]):
             case Receive(sender, kind):
                 return self._told(sender, lambda: self._receive(sender, kind))
             case Compute(function, arguments):
-                try:
-                    result = function(*arguments)
-                except Exception as problem:  # the program's own error, raised where it asked for the result
-                    return self._program.throw(problem)
-                return self._program.send(result)
+                return self._resume(lambda: self._computed(function, arguments))
             case Checkpoint():
                 self._driver.save(effect)
-                return self._program.send(None)
+                return self._resume(lambda: self._program.send(None))
         raise ProtocolError(f"the program yielded {type(effect).__name__}, which is no effect")
 
     def _told(self, peer: str, action: Callable[[], wire.Message | None]) -> Effect:
@@ -245,12 +252,28 @@ class _Drive(Generic[R]):
         except _PeerFault as fault:
             problem = fault.problem
         else:
-            return self._program.send(result)
+            return self._resume(lambda: self._program.send(result))
         if isinstance(problem, PeerStopped) and problem.reason == RevokedRun.code:
             raise problem  # the request isn't approved by all any more: nobody may go on
         self._driver.check()  # a link that this side closed because it stops isn't the peer's fault
         self._driver.faults[peer] = problem
-        return self._program.throw(problem)
+        return self._resume(lambda: self._program.throw(problem))
+
+    def _computed(self, function: Callable[..., object], arguments: tuple[object, ...]) -> Effect:
+        try:
+            result = function(*arguments)
+        except Exception as problem:  # the program's own error, raised where it asked for the result
+            return self._program.throw(problem)
+        return self._program.send(result)
+
+    def _resume(self, step: Callable[[], Effect]) -> Effect:
+        """The program's next effect. Of what it raises, only what it was handed stays the error of a link or a stop."""
+        try:
+            return step()
+        except (LinkError, Stopped) as problem:
+            if any(problem is met for met in self._driver.faults.values()):
+                raise
+            raise made_up(problem) from problem
 
     def _send(self, to: str, message: wire.Message) -> None:
         link = self._link(to)

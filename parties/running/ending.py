@@ -42,8 +42,10 @@ class End:
 def ending(problem: Exception) -> End:
     """The end that this problem makes; the peer's cancel or revocation ends our side alike."""
     code = to_wire(problem)
-    note = str(problem) if isinstance(problem, LinkError | Stopped) else ""
-    detail = str(problem) if isinstance(problem, FedaccordError) else type(problem).__name__
+    note = str(problem) if isinstance(problem, LinkError | Stopped) else ""  # no program's: see `drive`
+    detail = type(problem).__name__
+    if isinstance(problem, FedaccordError):
+        detail = f"{problem}; {problem.remedy}" if problem.remedy else str(problem)
     if isinstance(problem, PeerStopped):
         state, reason = _PEER_STOPS.get(problem.reason, State.FAILED), f"peer_stopped:{problem.reason}"
         if problem.reason in _PEER_STOPS:

@@ -62,9 +62,11 @@ class ProgressFile:
             self._now = self._counted()
             write_json(self._folder / PROGRESS_FILE, asdict(self._now))
 
-    def end(self, state: State, reason: str, note: str) -> None:
+    def end(self, state: State, reason: str, note: str, *, logged: bool) -> None:
         """The last word, on the disk when this returns."""
-        self._now = replace(self._counted(), state=state, reason=reason, note=self._noted(note), eta=None)
+        self._now = replace(
+            self._counted(), state=state, reason=reason, note=self._noted(note), eta=None, logged=logged
+        )
         write_json(self._folder / PROGRESS_FILE, asdict(self._now))
 
     def _noted(self, note: str) -> str:

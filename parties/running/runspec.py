@@ -107,6 +107,8 @@ class Snapshot:
     note: str = ""
     reason: str = ""
     """For an end: a code from `protocols.errors`, `peer_stopped:<code>` for one that the peer gave."""
+    logged: bool = True
+    """For an end: whether the worker could write it into the audit log."""
 
 
 def save_spec(folder: Path, spec: RunSpec) -> None:
@@ -145,8 +147,8 @@ def read_snapshot(folder: Path) -> Snapshot | None:
 
 def _fits(value: object, wanted: object) -> bool:
     """Whether the value is of a snapshot's field of this type; a float may be written as a whole number."""
-    if isinstance(value, bool):
-        return False
+    if isinstance(value, bool) or wanted is bool:
+        return isinstance(value, bool) and wanted is bool
     if wanted == float | None:
         return value is None or isinstance(value, int | float)
     return isinstance(wanted, type) and isinstance(value, wanted)

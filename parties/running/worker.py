@@ -28,7 +28,7 @@ from parties.home.private_files import make_private_folder, write_json, write_pr
 from parties.links.connect import Connected, Connecting, peers_of
 from parties.links.handshake import agreed_step, approvals_of, hello, led_step
 from parties.running.checkpoints import KEPT, Checkpoints
-from parties.running.drive import Driver, Traffic, drive, largest_message
+from parties.running.drive import Driver, Traffic, drive, largest_message, made_up
 from parties.running.earlier import RELEASED, EarlierReleases, release_of, split_groups, without
 from parties.running.ending import End, ending
 from parties.running.heads import Giving, HeadExchange
@@ -55,8 +55,10 @@ from protocols.disclosure import releasable
 from protocols.errors import (
     CodeDigestError,
     FedaccordError,
+    LinkError,
     RequestError,
     StateError,
+    Stopped,
 )
 from protocols.gate import Gate, ReleaseKey
 from protocols.program import Checkpoint, Json, Outcome, Program
@@ -304,7 +306,11 @@ class Worker:
             link.close(code)
 
     def _end(self, end: End) -> State:
-        """Deletes what passes, logs the end once, and says it last, so that whoever reads it finds all in place."""
+        """Deletes what passes, logs the end once, and says it last, so that whoever reads it finds all in place.
+
+        What can't be logged here is left to the supervisor.
+        """
+        logged = True
         try:
             self._delete(end.state)
             if not self._aligned:
@@ -314,8 +320,9 @@ class Worker:
             self._pen.end(end, self._traffic, released)
         except (OSError, FedaccordError) as problem:
             _log.exception("the end could not be recorded")
+            logged = False
             end = end if end.state is not State.DONE else ending(problem)
-        self._progress.end(end.state, end.reason, end.note)
+        self._progress.end(end.state, end.reason, end.note, logged=logged)
         return end.state
 
     def _delete(self, state: State) -> None:
@@ -337,7 +344,10 @@ class Worker:
 
 
 def _program(computation: Computation, inputs: Inputs) -> Program[Outcome]:
-    program = computation.program(inputs)
+    try:
+        program = computation.program(inputs)
+    except (LinkError, Stopped) as problem:
+        raise made_up(problem) from problem
     catalog.one_thread()
     return program
 

@@ -91,12 +91,20 @@ class _Helper:
             points = read_answer(self._incoming.read)
         except (OSError, EOFError) as problem:
             raise StateError(
-                "a helper process of the alignment ended before its work was done",
+                f"a helper process of the alignment {self._how()} before its work was done",
                 remedy="see that the machine has memory left; fewer cores need less",
             ) from problem
         if points is None:
             raise ProtocolError("these bytes are no points of the curve")
         return points
+
+    def _how(self) -> str:
+        """How it ended, as far as the system says: a kill by a signal is mostly one for want of memory."""
+        try:
+            status = self._process.wait(1.0)
+        except subprocess.TimeoutExpired:
+            return "fell silent"
+        return f"was ended by signal {-status}" if status < 0 else f"ended with status {status}"
 
     def end(self) -> None:
         self._process.kill()  # it keeps nothing that an orderly end would save

@@ -44,19 +44,27 @@ def holding(folder: Path) -> set[str]:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    ("how", "code", "kept"),
+    [
+        ("loud", "internal", {LOG_FILE}),
+        ("made up", "protocol", set()),  # an error of a link, which the analyst would be told in words
+        ("made up stop", "protocol", set()),
+    ],
+)
 def test_nothing_printed_or_raised_in_a_run_reaches_analyst_peer_or_log(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    how: str, code: str, kept: set[str], tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     offices: Offices = make_offices(tmp_path)
     request = toy_request(offices, steps=12, pause=0.0)
     with ExitStack() as stack:
         stack.enter_context(serving(offices.bank, ""))
-        stack.enter_context(serving(offices.shop, "loud"))
+        stack.enter_context(serving(offices.shop, how))
         approve_and_start(offices, request)
         views = [ended(state, request, "FAILED") for state in (offices.bank, offices.shop)]
         told = [shim(state, request, "status", "-1") for state in (offices.bank, offices.shop)]
         told += [ask(state, "request", digest=digest(request)) for state in (offices.bank, offices.shop)]
-    assert [view["reason"] for view in views] == ["peer_stopped:internal", "internal"]
+    assert [view["reason"] for view in views] == [f"peer_stopped:{code}", code]
     assert toy.CELL not in f"{views} {told} {capfd.readouterr()}"
     assert holding(offices.bank.folder) == set()
-    assert holding(offices.shop.folder) == {LOG_FILE}
+    assert holding(offices.shop.folder) == kept

@@ -117,7 +117,7 @@ def test_an_altered_approval_is_refused(changes: dict[str, object]) -> None:
         {"organisation": "other"},
         {"reason": "fine"},
         {"time": "2029-01-01T12:00:00Z"},
-        {"decision": Decision.REVOKE},
+        {"decision": Decision.REVOKE, "reason": "fine"},
         {"key": keys.public_hex(PEOPLE.bank)},
         {"digest": digest(OTHER)},
         {"party": "retailer"},
@@ -234,10 +234,11 @@ def test_one_person_counts_once() -> None:
         countersigned(BANK.decisions[0], alias)
 
 
+@pytest.mark.parametrize("verdict", [Decision.DENY, Decision.REVOKE])
 @pytest.mark.parametrize("reason", ["", " "])
-def test_a_denial_needs_a_reason(reason: str) -> None:
+def test_a_denial_or_revocation_needs_a_reason(reason: str, verdict: Decision) -> None:
     with pytest.raises(ApprovalError, match=r"^reason"):
-        decision(REQUEST, "bank", PEOPLE.bank_owner, decision=Decision.DENY, reason=reason)
+        decision(REQUEST, "bank", PEOPLE.bank_owner, decision=verdict, reason=reason)
 
 
 def test_a_decision_needs_a_time_zone() -> None:

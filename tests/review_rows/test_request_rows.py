@@ -237,6 +237,22 @@ def test_R13_a_denial_needs_a_reason_which_the_analyst_is_shown(offices: Offices
         assert "too many columns" in str(offices.shim(request, "status", "-1")["reason"])
 
 
+@pytest.mark.parametrize("what", [Decision.DENY, Decision.REVOKE])
+def test_R13_a_signed_decision_that_ends_something_without_a_reason_is_no_decision(
+    offices: Offices, what: Decision
+) -> None:
+    with running(offices):
+        request = offices.approved()
+        text = offices.decision(offices.bank, request, what, reason="consent withdrawn")
+        forged = text.replace('"reason":"consent withdrawn"', '"reason":""')
+        assert forged != text
+        answer = offices.ask("decide", decision=forged)
+        assert (answer["error"], offices.view(request)["state"]) == ("approval", "APPROVED")
+        assert "reason" in str(answer["message"])
+        with pytest.raises(ApprovalError, match="reason"):
+            offices.decision(offices.bank, request, what, reason="")
+
+
 def test_R13_an_approval_needs_a_reason_too(offices: Offices) -> None:
     with running(offices):
         request = offices.submitted()

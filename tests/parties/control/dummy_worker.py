@@ -1,6 +1,7 @@
 """A worker without a protocol: `python dummy_worker.py BEHAVIOUR RUNFOLDER`, as the supervisor has to bear with.
 
 quick: one message, a result, DONE.        steps: works until told to stop.      unmet: FAILED before its first message.
+full: FAILED after its first message, and it couldn't log that.
 vanish: one message, half a result, then gone at once.    stubborn: ignores every word.
 resume: like steps at first, like quick when it is taken up.
 """
@@ -25,8 +26,8 @@ def progress(folder: Path, state: str, **more: object) -> None:
     write_json(folder / "progress.json", {"seq": seq, "state": state, **more})
 
 
-def end(folder: Path, state: str, reason: str = "") -> None:
-    progress(folder, state, reason=reason)
+def end(folder: Path, state: str, reason: str = "", **more: object) -> None:
+    progress(folder, state, reason=reason, **more)
     sys.exit(ExitCode[state])
 
 
@@ -62,6 +63,9 @@ def main(behaviour: str, folder: Path) -> None:
         opened.write(f"{spec.digest} {spec.run}\n")
     answer = call(Path(spec.state), {"action": "run_committed", "digest": spec.digest, "run": spec.run})
     assert answer["ok"], answer
+    if behaviour == "full":
+        (folder / "artifacts.bin").write_bytes(b"x")
+        end(folder, "FAILED", "audit", bytes_sent=40, logged=False)
     taken_up = (folder / "checkpoints").exists()
     if behaviour == "vanish":
         (folder / "temporary").mkdir()

@@ -173,6 +173,19 @@ def test_a_run_that_never_sent_a_message_uses_nothing(template: Offices, tmp_pat
             mine.wait(request, "FAILED")
 
 
+def test_an_alignment_whose_worker_could_not_log_its_end_has_one(template: Offices, tmp_path: Path) -> None:
+    mine = copied(template, tmp_path)
+    _allow(mine, Policy(max_psi_runs=1))
+    with serving(mine, "full"):
+        request = asked(mine, 1)
+        assert mine.start(request)["ok"]
+        mine.wait(request, "FAILED")
+        until(lambda: len(entries(mine, AuditEvent.PSI_FINISHED)), (1).__eq__, 5)
+    (end,) = entries(mine, AuditEvent.PSI_FINISHED)
+    assert end.result is Result.FAILED
+    assert dict(end.detail)["alignment"] == "none: the run ended before (audit)"
+
+
 def test_an_alignment_whose_worker_was_killed_has_an_end_counts_and_leaves_no_half_result(
     template: Offices, tmp_path: Path
 ) -> None:

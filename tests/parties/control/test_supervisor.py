@@ -730,6 +730,16 @@ def test_a_worker_that_vanishes_leaves_an_interrupted_run(offices: Offices) -> N
         assert (view["reason"], view["used"]) == ("worker_ended", 1)
 
 
+def test_the_supervisor_logs_an_end_that_its_worker_could_not(offices: Offices) -> None:
+    with running(offices, "full"):
+        request = offices.approved()
+        offices.start(request)
+        assert offices.wait(request, "FAILED")["reason"] == "audit"
+        until(lambda: count(offices, AuditEvent.RUN_FAILED, "failed"), (1).__eq__)
+    assert not (folder_of(offices, request) / "artifacts.bin").exists()
+    assert count(offices, AuditEvent.TEMPORARY_DELETED) == 1
+
+
 # restarts
 
 

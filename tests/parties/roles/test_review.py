@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from parties.catalog.alignment import PAIRS, SIZE
 from parties.roles.facts import Change, Fact, Group, Message, Note, Values, facts_text, section
 from parties.roles.review import listing_text, readable_bytes, review_text
 from parties.roles.reviewing import chosen, listing
@@ -129,3 +130,18 @@ def test_one_request_is_chosen_by_its_first_characters() -> None:
     with pytest.raises(RequestError) as caught:
         chosen([], "a", "bank")
     assert "none" in caught.value.remedy
+
+
+def test_a_size_only_alignment_is_not_said_to_show_who_is_common() -> None:
+    rows = {"active": 30, "passive": 40}
+    sizes = replace(REQUEST, manifest=SIZE.manifest(SIZE.parameters({}, 20), rows))
+    text = " ".join(review_text(sizes).split())
+    assert "nobody learns who they are" in text
+    assert f"not even that below {sizes.minimum_group}" in text
+    assert "whole list" not in text
+    assert "smallest overlap" not in text
+    pairs = " ".join(
+        review_text(replace(REQUEST, manifest=PAIRS.manifest(PAIRS.parameters({}, 20), rows))).split()
+    )
+    assert "shows its whole list to the other party" in pairs
+    assert f"smallest overlap {REQUEST.minimum_overlap}" in pairs

@@ -45,7 +45,7 @@ def test_a_loss_that_is_no_number_is_left_out(tmp_path: Path, loss: float) -> No
 
 def test_the_number_of_news_goes_on_over_an_interruption(tmp_path: Path) -> None:
     first = ProgressFile(tmp_path, Traffic(()))
-    first.end(State.INTERRUPTED, "interrupted", "")
+    first.end(State.INTERRUPTED, "interrupted", "", logged=True)
     before = read_snapshot(tmp_path)
     assert before is not None
     ProgressFile(tmp_path, Traffic(()))
@@ -61,15 +61,16 @@ def test_the_number_of_news_goes_on_over_an_interruption(tmp_path: Path) -> None
         b'{"seq": 1, "state": "ASLEEP"}', b'{"seq": 1, "state": []}', b'{"seq": "1", "state": "DONE"}',
         b'{"seq": 1, "state": "DONE", "more": 2}', b'{"seq": 1, "state": "DONE", "bytes_sent": "x"}',
         b'{"seq": 1, "state": "DONE", "reason": 3}',
+        b'{"seq": 1, "state": "DONE", "logged": 1}', b'{"seq": true, "state": "DONE"}',
     ],
 )  # fmt: skip
 def test_a_damaged_progress_file_is_no_word(tmp_path: Path, content: bytes) -> None:
     (tmp_path / PROGRESS_FILE).write_bytes(content)
     assert read_snapshot(tmp_path) is None
-    ProgressFile(tmp_path, Traffic(())).end(State.DONE, "", "")
+    ProgressFile(tmp_path, Traffic(())).end(State.DONE, "", "", logged=False)
     after = read_snapshot(tmp_path)
     assert after is not None
-    assert after.state is State.DONE
+    assert (after.state, after.logged) == (State.DONE, False)
 
 
 def test_a_progress_file_that_is_a_folder_is_no_word(tmp_path: Path) -> None:

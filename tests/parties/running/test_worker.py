@@ -648,6 +648,27 @@ def test_an_unknown_error_tells_nothing(trial: Trial) -> None:
     assert "secret cell 42" in (trial.retailer.folder / "worker.log").read_text()
 
 
+def test_an_end_that_can_not_be_logged_is_left_to_the_supervisor(trial: Trial) -> None:
+    trial.prepare(trial.request())
+    trial.start_both("disk full at the end")
+    assert trial.states() == ((State.DONE, ""), (State.FAILED, "audit"))
+    assert [party.snapshot().logged for party in trial.parties] == [True, False]
+    assert not trial.retailer.entries(AuditEvent.RUN_FINISHED)
+
+
+@pytest.mark.slow
+def test_a_killed_helper_of_an_alignment_is_in_the_own_log_with_what_to_do(trial: Trial) -> None:
+    trial.prepare(trial.request())
+    trial.start_both("helpers killed")
+    assert trial.states() == ((State.FAILED, "peer_stopped:state"), (State.FAILED, "state"))
+    (end,) = trial.retailer.entries(AuditEvent.RUN_FAILED)
+    assert dict(end.detail)["detail"] == (
+        "a helper process of the alignment was ended by signal 9 before its work was done; "
+        "see that the machine has memory left; fewer cores need less"
+    )
+    assert trial.retailer.snapshot().note == ""
+
+
 def test_without_a_run_json_there_is_an_exit_status(tmp_path: Path) -> None:
     tmp_path.chmod(0o700)
     done = subprocess.run(

@@ -2,17 +2,23 @@
 
 import hashlib
 import logging
+import os
+import signal
 import sys
 import time
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from parties.computation import Computation, Inputs, MockPeople, Resume
+from protocols.errors import CancelledRun, PeerLost
 from protocols.program import Checkpoint, Observe, Outcome, Program, Progress, Send, compute, receive
+from protocols.psi import crew_of
+from protocols.psi.jobs import Job, Operation, pack_keys
 from protocols.request import Release
 from protocols.wire import Message, array, encode
 
@@ -86,12 +92,33 @@ def passive(steps: int, seed: bytes, start: Resume, observe: Observe, tampered: 
         rows = WIDTH * 10 if tampered == "large" and step == 3 else WIDTH
         if tampered == "crash" and step == 3:
             raise ValueError(CELL)
+        if tampered == "made up" and step == 3:
+            raise PeerLost(CELL)
+        if tampered == "made up stop" and step == 3:
+            yield from compute(_stop, CELL)
+        if tampered == "helpers killed" and step == 3:
+            yield from compute(lose_helpers)
         if tampered == "loud" and step == 3:
             yield from compute(_tell_all, CELL)
         yield Send("active", Rows(step, scale * np.full((rows, 2), step, np.float32)))
         yield from receive("active", Sums)
         observe(Progress("rows", step + 1, steps))
     return Outcome(report={}, artifacts={"scale": np.array(scale)})
+
+
+def _stop(cell: str) -> None:
+    raise CancelledRun(cell)
+
+
+def lose_helpers() -> None:
+    """An alignment's work whose helper processes the system kills."""
+    with crew_of(2) as crew:
+        job = Job(operation=Operation.BLIND_KEYS, secret=b"\1" * 32, content=pack_keys([b"7"] * 4000))
+        waits = [crew.begin(job) for _ in range(4)]
+        for pid in Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").read_text().split():
+            os.kill(int(pid), signal.SIGKILL)
+        for wait in waits:
+            wait()
 
 
 def _tell_all(cell: str) -> None:

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import numpy as np
 
-from parties.running import parting, worker
+from parties.running import parting, pen, worker
 from parties.running.runspec import RunSpec
 from parties.running.worker import run
 from parties.running.worker_tools import Tools, utc_now
-from protocols.errors import BlockError
+from protocols.errors import AuditError, BlockError
 from protocols.gate import Gate
 from protocols.request import ComputationRequest
 from tests.parties.running import toy
@@ -33,6 +33,11 @@ def data(spec: RunSpec, request: ComputationRequest) -> PartyData:
     return PartyData(keys=(b"1", b"2"), table=Table((column,)), split=np.zeros(2, np.uint8))
 
 
+def no_room(*arguments: object) -> None:
+    """In place of the entry of the end."""
+    raise AuditError("no space left on device")
+
+
 def main() -> int:
     folder, tampered = Path(sys.argv[1]), sys.argv[2]
     computations = toy.computation(tampered)
@@ -43,6 +48,8 @@ def main() -> int:
         parting.goodbye = lambda head, traffic, role: os._exit(9)
     if tampered == "careless":
         worker.approvals_of = lambda text, request, now: ()
+    if tampered == "disk full at the end":
+        pen.WorkerPen.end = no_room  # type: ignore[method-assign]
     ahead = timedelta(hours=1) if tampered == "an hour ahead" else timedelta()
     return run(
         folder,

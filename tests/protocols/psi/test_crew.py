@@ -83,7 +83,7 @@ def test_a_helper_that_dies_is_an_error_and_one_that_refuses_stays_useful():
         waits = [crew.begin(blind(people(4000), new_secret())) for _ in range(4)]
         for pid in helpers():
             os.kill(pid, signal.SIGKILL)
-        with pytest.raises(StateError, match="ended before its work was done"):
+        with pytest.raises(StateError, match="was ended by signal 9 before its work was done"):
             [wait() for wait in waits]
 
 
