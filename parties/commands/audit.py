@@ -124,6 +124,17 @@ def prune(
     show(document, as_json, text)
 
 
+@audit.command("sent", epilog=example("fedaccord audit sent --state bank"))
+def sent(state: StateOption, person: ReaderOption = "owner", as_json: JsonOption = False) -> None:
+    """Tell what left this party: for each run kinds, counts and bytes to each party, and who read its result."""
+    from parties.roles.log_access import read_log
+    from parties.roles.what_left import what_left
+
+    here = party(state)
+    document, text = read_log(here, person, "what left in each run", lambda: what_left(here))
+    show(document, as_json, text)
+
+
 @audit.command("heads", epilog=example("fedaccord audit heads --state retailer --out heads/"))
 def heads(
     state: StateOption,
