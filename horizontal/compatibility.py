@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from horizontal.choices import PARTS, REFUSED, needs_each_update
+from horizontal.choices import PARTS, REFUSED, STOP_NEEDS, needs_each_update
+from protocols.masking import LEAST_CLIENTS
 
 
 def table() -> str:
-    """Markdown: for every choice of every part what it doesn't combine with, and whether sums are enough."""
-    lines = ["| part | choice | doesn't combine with | sums are enough |", "|---|---|---|---|"]
+    """Markdown: for every choice of every part what it doesn't combine with, and whether it goes with sums alone."""
+    lines = ["| part | choice | doesn't combine with | secure aggregation |", "|---|---|---|---|"]
     for part, kind in PARTS.items():
         for choice in kind:
             refused = "; ".join(_refused(part, choice)) or "-"
@@ -20,7 +21,11 @@ def table() -> str:
             enough = f"no: {alone[0].partition(': ')[2]}" if alone else "yes"
             lines.append(f"| {part} | {choice.value} | {refused} | {enough} |")
     notes = [f"{number}. {pair.reason}." for number, pair in enumerate(REFUSED, 1)]
-    return "\n".join([*lines, "", *notes])
+    also = (
+        f"Secure aggregation doesn't go with `stop_after` either ({STOP_NEEDS}), and needs `minimum_clients` of "
+        f"{LEAST_CLIENTS} or more: of the sum of two, each knows the other's update."
+    )
+    return "\n".join([*lines, "", *notes, "", also])
 
 
 def _refused(part: str, choice: str) -> Iterator[str]:

@@ -86,10 +86,11 @@ class ClientsSimulated:
         for name, run in self.runs.items():
             accuracy = run.curve("accuracy")
             best = max(accuracy, key=lambda point: point[1])
+            drift = _drift(run)
             sent = (run.traffic.to_clients + run.traffic.to_aggregator) / 1000 / len(accuracy)
             lines.append(
                 f"{name:<18}{accuracy[-1][1]:>8.3f}{best[1]:>8.3f}{best[0]:>10}{run.curve('loss')[-1][1]:>9.3f}"
-                f"{_drift(run):>9.3f}{sent:>12.1f}"
+                f"{'-' if drift is None else f'{drift:.3f}':>9}{sent:>12.1f}"
             )
         return "\n".join(
             [
@@ -260,15 +261,16 @@ def _record(run: Simulation) -> dict[str, object]:
     }
 
 
-def _drift(run: Simulation) -> float:
+def _drift(run: Simulation) -> float | None:
+    """How far a client moves the model, mean of all; None where sums under masks are all that is known."""
     values = list(_drifts(run.report["rounds"]))
-    return sum(values) / len(values) if values else 0.0
+    return sum(values) / len(values) if values else None
 
 
 def _drifts(rounds: Json) -> Iterator[float]:
     assert isinstance(rounds, Mapping)
     for record in rounds.values():
         assert isinstance(record, Mapping)
-        drift = record["drift"]
+        drift = record.get("drift", {})
         assert isinstance(drift, Mapping)
         yield from (float(value) for value in drift.values() if isinstance(value, float))

@@ -55,6 +55,23 @@ def test_one_table_is_dealt_out_and_every_method_sees_the_same_clients(tmp_path:
     assert again.runs["fedavg"].curve("loss") == done.runs["fedavg"].curve("loss")
 
 
+def test_sums_under_masks_give_the_same_scores_and_no_drift_of_a_client(tmp_path: Path) -> None:
+    file = write_csv(tmp_path / "all.csv", 200, 1)
+    plain, masked = (
+        simulate_clients(asked(file, clients=5, setting="iid", methods=("fedavg",), changes=changes), silent)
+        for changes in (SHORT, {**SHORT, "secure_aggregation": True, "minimum_clients": 3})
+    )
+    assert dict(masked.runs["fedavg"].curve("loss")) == pytest.approx(
+        dict(plain.runs["fedavg"].curve("loss")), abs=1e-5
+    )
+    assert masked.document["methods"]["fedavg"]["drift"] is None  # type: ignore[index]
+    assert masked.text.splitlines()[2].split()[5] == "-"
+    with pytest.raises(ConfigError, match="median: it sorts"):
+        simulate_clients(
+            asked(file, clients=5, methods=("median",), changes={**SHORT, "secure_aggregation": True}), silent
+        )
+
+
 def test_several_tables_are_clients_with_their_own_split(tmp_path: Path) -> None:
     files = [write_csv(tmp_path / f"{seed}.csv", 60 + seed, seed) for seed in (1, 2)]
     done = simulate_clients(asked(*files, split="split"), silent)
