@@ -70,6 +70,7 @@ class AuditEvent(StrEnum):
     RUN_FAILED = "run_failed"
     RUN_CANCELLED = "run_cancelled"
     RUN_INTERRUPTED = "run_interrupted"
+    RESULT_SUPPRESSED = "result_suppressed"
     RESULT_RELEASED = "result_released"
     TEMPORARY_DELETED = "temporary_deleted"
     MODEL_EXPORTED = "model_exported"

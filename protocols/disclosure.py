@@ -32,13 +32,13 @@ from itertools import pairwise
 
 from protocols.errors import ConfigError, ProtocolError
 from protocols.program import Json
+from protocols.suppressed import SUPPRESSED
 
 CURVE_POINTS = 50
 """A released curve has at most about this many points."""
 UNKNOWN = "unknown number of people"
 METRIC_DIGITS = 3
 """Decimals of a released metric. A fraction rounded so fits every denominator of 10 ** METRIC_DIGITS or more."""
-_SUPPRESSED = frozenset({"suppressed", "reason"})
 _CURVE = frozenset({"values", "people_per_value", "people"})
 
 
@@ -218,7 +218,7 @@ def _release(value: Json, group: _Group, k: int) -> Json:
     if isinstance(value, float):
         return _metric(value, group, k)
     if isinstance(value, Mapping):
-        if value.keys() == _SUPPRESSED:
+        if value.keys() == SUPPRESSED:
             # Of unknown people it stands on none: the program's own reason is all that it tells.
             return dict(value) if group.people is None else _refused("metric", group, k) or dict(value)
         curve = "values" in value and "people_per_value" in value

@@ -50,6 +50,8 @@ EVENTS: Mapping[str, str] = {
     "The closing head covers this line; a goodbye that is lost still fails the run.",
     "run_finished": "How the run ended, the one such line of a run, with the same sums as the line of the program.",
     "temporary_deleted": "What the run had kept only for itself was deleted, blinded keys and their secret included.",
+    "result_suppressed": "How many places of the report hold no number, by the rule that held it back. "
+    "What would have stood there isn't told.",
     "result_released": "The analyst fetched the released numbers. Every fetch has its line.",
     "server_stopped": "The datasite went down in order. A log without this line at its end tells of a crash.",
 }

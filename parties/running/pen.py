@@ -1,7 +1,7 @@
 """The worker's pen for its party's audit log."""
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from pathlib import Path
 
@@ -12,9 +12,11 @@ from parties.running.runspec import RESULT_DETAIL, RunSpec, State
 from protocols.audit import AuditEvent, AuditLog, Result, SignedHead, head_detail
 from protocols.errors import AuditError, FedaccordError
 from protocols.gate import ReleaseUse
+from protocols.program import Json
 from protocols.psi import PSI_KINDS, PSI_SIZE_KINDS
 from protocols.records import Scalar
 from protocols.request import ComputationRequest, party, set_in_words
+from protocols.suppressed import suppressions
 
 _log = logging.getLogger(__name__)
 TURNED_AWAY_KEPT = 20
@@ -120,6 +122,13 @@ class WorkerPen:
             code=problem.code,
             closing_head="received" if closed else "missing",
         )
+
+    def suppressed(self, released: Mapping[str, Json]) -> None:
+        """How many places of what the run releases hold no number, and why; no entry when there is none."""
+        reasons = suppressions(released)
+        if reasons:
+            detail = {f"for: {reason}": count for reason, count in reasons.items()}
+            self.write(AuditEvent.RESULT_SUPPRESSED, Result.OK, places=sum(reasons.values()), **detail)
 
     def program_finished(self, traffic: Traffic) -> None:
         """The program has ended, with what went over each link: the closing head covers this, the run's end is open."""

@@ -280,6 +280,7 @@ class Worker:
             tag = outcome.artifacts.get(ALIGNMENT_TAG)
             self._pen.aligned("" if tag is None else tag.tobytes().decode())
             self._aligned = True
+        self._pen.suppressed(released)
         self._pen.program_finished(self._traffic)
         self._progress.phase("goodbye")
         star = computation.star

@@ -83,6 +83,14 @@ def test_numbers_come_from_one_party_and_a_rerun_without_one_person_is_suppresse
         e for e in AuditLog(bank.audit_path, "bank").entries() if e.event is AuditEvent.RESULT_RELEASED
     ]
     assert len(released) == 3
+    held_back = [
+        dict(e.detail)
+        for e in AuditLog(bank.audit_path, "bank").entries()
+        if e.event is AuditEvent.RESULT_SUPPRESSED
+    ]
+    reason = "for: differs from an earlier release by fewer than 10 people"
+    assert [each.get(reason, 0) for each in held_back] == [0, 0, 3]
+    assert held_back[2] == {"run": 1, "places": 3, reason: 3}
     assert not any(b"PERSON" in path.read_bytes() for path in (town.bank / "released").rglob("*.*"))
 
 

@@ -280,6 +280,9 @@ def test_a_normal_run(trial: Trial) -> None:
     total = unpack_arrays((bank.run / ARTIFACTS_FILE).read_bytes())["total"]
     assert total.tolist() == [scale * sum(range(12)) * toy.WIDTH] * 2
 
+    (suppressed,) = bank.entries(AuditEvent.RESULT_SUPPRESSED)
+    assert dict(suppressed.detail) == {"run": 1, "places": 1, "for: fewer than 10 people": 1}
+    assert not retailer.entries(AuditEvent.RESULT_SUPPRESSED), "it releases nothing, so nothing is held back"
     for party, peer in ((bank, retailer), (retailer, bank)):
         for name in (CHECKPOINTS, TEMPORARY, SEED_FILE):
             assert not (party.run / name).exists()
