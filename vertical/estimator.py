@@ -35,8 +35,8 @@ from vertical.conversion import Kinds, TableLike, columns_of, kinds_of, to_table
 from vertical.model import ActivePart, PassivePart, Prediction
 from vertical.one_process import ACTIVE, PASSIVE, train
 from vertical.row_keys import Aligned, On, check_same_people, key_columns, keys_of_rows, splits_of_rows
+from vertical.slow_progress import slow_progress
 from vertical.table import PartyData, Table
-from vertical.training import silent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -73,14 +73,15 @@ class FedCVT:
         aligned: Aligned | None = None,
         test: ArrayLike = (),
         missing_label: object = -1,
-        observe: Observe = silent,
+        observe: Observe | None = None,
     ) -> FedCVT:
         """Trains on the label holder's table `active` (rows, f) with `labels` (rows,) and the other's table `passive`.
 
         Who is in both tables: `on` names the column or columns of both that identify people (no features then), or
         `aligned` has the row numbers of common people in each. `test` (row numbers or truth values of `active`) are
         kept out of training; the common ones of them are evaluated. Labels that are None, NaN or `missing_label` are
-        unknown; give `missing_label=None` when -1 is a class.
+        unknown; give `missing_label=None` when -1 is a class. `observe` is called with each step's progress; without it
+        a fit of more than ten seconds says on standard error, every ten seconds, where it is.
 
         Raises ConfigError or BlockError for what can't be meant, OverlapError when too few people are common.
         """
@@ -104,7 +105,8 @@ class FedCVT:
             for role, columns in features.items()
         }
         seeds = {role: injected(self.seed, role) for role in data}
-        outcomes = train(data, _bounded(self.config, data), self.seed, seeds, observe)
+        told = slow_progress("FedCVT") if observe is None else observe
+        outcomes = train(data, _bounded(self.config, data), self.seed, seeds, told)
         self._trained = Trained(
             on=key_columns(on),
             active=ActivePart.unpack(outcomes[ACTIVE].artifacts),
