@@ -1,6 +1,7 @@
 """`horizontal.train` over links, past every gate: the bits of a simulation, and what a client's failure costs."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,9 +15,11 @@ from horizontal.weights import model_arrays
 from parties.catalog.horizontal_tables import client_rows
 from parties.demo.steps import same_bits
 from parties.links.link import Link
+from parties.running.drive import Driver
+from parties.running.heads import AuditHead
 from protocols.errors import PeerStopped
 from protocols.masking import Masks
-from protocols.program import Outcome
+from protocols.program import Checkpoint, Outcome
 from protocols.seeds import injected
 from protocols.wire import decode, encode
 from tests.parties.running.wards import (
@@ -41,6 +44,31 @@ def test_links_gates_and_logs_change_no_bit(method: str) -> None:
         assert isinstance(outcome, Outcome), outcome
         assert same_bits(outcome.artifacts, here[role].artifacts), role
         assert outcome.report == here[role].report
+
+
+def test_heads_of_logs_at_checkpoints_change_no_bit_at_any_client(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At each checkpoint every side gives every peer a head, as workers do; the programs see none of them."""
+    given, head, took = parameters(method="fedavg"), encode(AuditHead("signed")), list[str]()
+
+    def take(role: str, data: bytes) -> bool:
+        if data == head:
+            took.append(role)
+        return data == head
+
+    def telling(*, links: Mapping[str, Link], save: Callable[[Checkpoint], None], **other: Any) -> Driver:
+        def both(checkpoint: Checkpoint) -> None:
+            save(checkpoint)
+            for link in links.values():
+                link.send(head)
+
+        return Driver(links=links, save=both, take=take, **other)
+
+    monkeypatch.setattr("tests.parties.running.wards.Driver", telling)
+    over_links, here = Wards(given).run(), simulated(given)
+    assert set(took) == {AGGREGATOR, *CLIENTS}
+    for role, outcome in over_links.items():
+        assert isinstance(outcome, Outcome), outcome
+        assert same_bits(outcome.artifacts, here[role].artifacts), role
 
 
 SECURE: dict[str, object] = {"secure_aggregation": True, "minimum_clients": 3}
