@@ -23,6 +23,7 @@ from protocols.audit_entry import (
     Result,
     SignedHead,
     head_detail,
+    head_of,
     parse_head,
     sign_head,
     to_text,
@@ -33,6 +34,7 @@ from protocols.audit_file import find_tail, locked, repair, write_entry
 from protocols.audit_prune import prune
 from protocols.audit_reading import Checked, check, read, verify
 from protocols.audit_stub import LEAST_MONTHS, Stub, months_before
+from protocols.errors import AuditError
 from protocols.records import Scalar, utc_text
 
 __all__ = [
@@ -64,6 +66,7 @@ class AuditLog:
     def __init__(self, path: Path, party: str) -> None:
         self._path = Path(path)
         self._party = party
+        self._written = Head(party=party, index=0, hash=GENESIS)
 
     def append(
         self,
@@ -80,7 +83,7 @@ class AuditLog:
     ) -> Entry:
         """The new last entry, written and synced.
 
-        Raises AuditError: the entry is malformed or can't be written.
+        Raises AuditError: the entry is malformed or can't be written, or an entry that was written here is gone.
 
         If a crash has left a torn last line, its bytes move to a file beside the log and an entry of its own
         tells so.
@@ -102,9 +105,22 @@ class AuditLog:
         )
         with locked(self._path, write=True) as file:
             tail = find_tail(file, self._party)
+            self._check_kept(tail.head)
             if tail.torn:
                 tail = repair(file, self._path, tail, unlinked)
-            return write_entry(file, self._path, tail, unlinked)
+            entry = write_entry(file, self._path, tail, unlinked)
+            self._written = head_of(entry)
+            return entry
+
+    def _check_kept(self, head: Head) -> None:
+        """AuditError when the log lacks what this object wrote last: a deleted log would begin anew, unnoticed."""
+        if head.index < self._written.index or (head.index == self._written.index and head != self._written):
+            raise AuditError(
+                f"the audit log of {self._party} ends at entry {head.index}, but entry {self._written.index} was "
+                "written before: it was cut off, deleted or replaced",
+                remedy=f"find out who did that and put {self._path} back from a copy; nothing is done that can't be "
+                "logged",
+            )
 
     def prune(
         self, cutoff: datetime, *, who: str, role: str, organisation: str, origin: str, now: datetime

@@ -40,7 +40,8 @@ def erase_people(store: Store, name: str, key_file: Path, generator: np.random.G
     """Stores the block without the people whose keys are in the file, one a line (several parts: as in a CSV line).
 
     Raises BlockError when none of them is in the block or nobody would remain, SubjectKeyError when a line is no key by
-    the block's rule; then nothing has changed. No error names a key.
+    the block's rule, BlockError when somebody else has changed the block meanwhile: whoever was taken out by that would
+    be back. Then nothing has changed. No error names a key.
     """
     schema = store.describe(name)
     keys = _given(key_file, schema)
@@ -56,7 +57,7 @@ def erase_people(store: Store, name: str, key_file: Path, generator: np.random.G
     if people == len(held):
         raise BlockError(f"block {name!r} would have nobody left", remedy="nothing was changed")
     rest = _without(data, held, np.flatnonzero(~gone), gone, schema)
-    stored = store.add(rest, made_mock(rest, generator), replace=True)
+    stored = store.add(rest, made_mock(rest, generator), replace=True, made_from=schema.version)
     return Erasure(schema=stored, before=schema.version, people=people, absent=len(keys) - people)
 
 

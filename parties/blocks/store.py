@@ -55,13 +55,15 @@ class Store:
         mock: pd.DataFrame,
         *,
         replace: bool = False,
+        made_from: int = 0,
         salt: bytes | None = None,
         k: int = SMALLEST_GROUP,
     ) -> BlockSchema:
         """Stores the block as version 1, or as the next version if `replace`; gives back its public schema.
 
         `mock` comes from `checked_mock`. The salt is drawn from the operating system unless it is given (32
-        bytes, for tests). Raises BlockError for a name that is taken, and for a replacement of nothing.
+        bytes, for tests). Raises BlockError for a name that is taken, for a replacement of nothing, and when the block
+        was made from a version (`made_from`, 0: from none) that isn't the newest any more.
         """
         name = block.spec.name
         if salt is not None and len(salt) != SALT_BYTES:
@@ -76,6 +78,11 @@ class Store:
                 )
             if replace and not version:
                 raise BlockError(f"there is no block {name!r} to replace", remedy="leave out --replace")
+            if made_from not in (0, version):
+                raise BlockError(
+                    f"block {name!r} became version {version} while version {made_from} was being changed",
+                    remedy="nothing was changed; give the command again",
+                )
             schema = altered(describe_block(block, k), version=version + 1)
             schema = self._write(block, schema, mock, salt or secrets.token_bytes(SALT_BYTES))
             self._erase_superseded(name)

@@ -278,7 +278,7 @@ def test_P4_a_dropped_last_entry_is_noticed_against_a_signed_head_only(tmp_path:
 def test_a_log_rewritten_from_some_entry_on_is_noticed_against_an_old_head(tmp_path: Path) -> None:
     log = filled(tmp_path, 3)
     signed = sign_head(log.head(), NOW, KEY)
-    rewrite(tmp_path, lines(tmp_path)[:2])
+    log = AuditLog(rewrite(tmp_path, lines(tmp_path)[:2]), "bank")
     for _ in range(4):
         add(log, 99)
     assert verify(log_path(tmp_path)).index == 6
@@ -365,10 +365,11 @@ def test_a_writer_waits_while_another_holds_the_log(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kept", [1, 100, -1])
 def test_a_torn_last_line_is_reported_and_set_aside_at_the_next_append(tmp_path: Path, kept: int) -> None:
-    log = filled(tmp_path, 3)
+    filled(tmp_path, 3)
     good = lines(tmp_path)
     torn = good[2][:kept]
     path = rewrite(tmp_path, [*good[:2], torn])
+    log = AuditLog(path, "bank")
     for look in (lambda: verify(path), log.head, lambda: list(log.entries())):
         with pytest.raises(AuditError, match=r"^entry 3 is torn"):
             look()
@@ -381,9 +382,38 @@ def test_a_torn_last_line_is_reported_and_set_aside_at_the_next_append(tmp_path:
     assert (entries[3].detail, lines(tmp_path)[:2]) == ((("number", 7),), good[:2])
 
 
+def other_last(folder: Path) -> bytes:
+    """A third entry that is as good as the one in the log, with another number in it."""
+    second = list(AuditLog(folder / "audit.jsonl", "bank").entries())[1]
+    entry = link(replace(second, detail=(("number", 99),)), Head(party="bank", index=2, hash=second.hash))
+    return encode_record(entry) + b"\n"
+
+
+@pytest.mark.parametrize("left", ["nothing", "the first", "the first two", "another last one"])
+def test_a_log_that_lost_what_was_written_here_takes_nothing_more(tmp_path: Path, left: str) -> None:
+    """Deleted, cut at an end of a line or rewritten: nothing in the file itself shows that."""
+    log = filled(tmp_path, 3)
+    good, other = lines(tmp_path), other_last(tmp_path)
+    kept = {
+        "nothing": [],
+        "the first": good[:1],
+        "the first two": good[:2],
+        "another last one": [*good[:2], other],
+    }
+    path = rewrite(tmp_path, kept[left])
+    if left == "nothing":
+        path.unlink()
+    with pytest.raises(AuditError, match=r"ends at entry \d, but entry 3 was written before: it was cut off"):
+        add(log, 4)
+    assert lines(tmp_path) == kept[left]
+    rewrite(tmp_path, good)
+    add(AuditLog(path, "bank"), 4)  # another process may write on meanwhile
+    assert add(log, 5).index == 5
+
+
 def test_a_torn_first_line_is_set_aside_too(tmp_path: Path) -> None:
-    log = filled(tmp_path, 1)
-    rewrite(tmp_path, [lines(tmp_path)[0][:20]])
+    filled(tmp_path, 1)
+    log = AuditLog(rewrite(tmp_path, [lines(tmp_path)[0][:20]]), "bank")
     (tmp_path / "audit.jsonl.torn-1-1").write_bytes(b"of an earlier crash")
     add(log)
     assert verify(log_path(tmp_path)).index == 2

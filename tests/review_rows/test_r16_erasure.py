@@ -62,6 +62,29 @@ def test_R16_an_erased_person_is_in_no_later_alignment(tmp_path: Path) -> None:
     assert sorted(path.name for path in (bank.folder / "people" / "v1").iterdir()) == ["schema.json"]
 
 
+def test_R16_of_two_erasures_at_once_neither_brings_the_other_ones_people_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bank = stored(tmp_path / "bank", BANK_AC_05, label="y")
+    first, second = tmp_path / "first", tmp_path / "second"
+    first.mkdir()
+    second.mkdir()
+    add = bank.add
+
+    def after_the_other(*given: object, **named: object) -> object:
+        """The store as the second owner finds it: the first was done between reading and storing."""
+        erase_people(Store(bank.folder), "people", key_file(first, "a1\n"), generator())
+        return add(*given, **named)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(bank, "add", after_the_other)
+    with pytest.raises(BlockError, match="became version 2 while version 1 was being changed"):
+        erase_people(bank, "people", key_file(second, "d4\n"), generator())
+    monkeypatch.undo()
+    assert set(keys(bank)) == {b"c3", b"b2", b"d4"}
+    erase_people(bank, "people", key_file(second, "d4\n"), generator())
+    assert set(keys(bank)) == {b"c3", b"b2"}
+
+
 def test_R16_what_only_the_erased_had_goes_with_them(tmp_path: Path) -> None:
     """B007 alone is a "rare"; no file of the store may say so afterwards."""
     store = stored(tmp_path / "bank", BANK, label="y", split="part")
