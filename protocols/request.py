@@ -163,6 +163,12 @@ def party_named(request: ComputationRequest, name: str) -> PartyEntry:
     )
 
 
+def blocks_of(request: ComputationRequest, name: str) -> tuple[BlockEntry, ...]:
+    """The blocks that an organisation brings. Raises RequestError for one that is not in the roster."""
+    role = party_named(request, name).role
+    return tuple(block for block in request.blocks if block.role == role)
+
+
 def set_in_words(request: ComputationRequest, role: str) -> str:
     """Which keys a role brings, for logs and reviews: block, version, published rows, beginning of the commitment."""
     return "; ".join(

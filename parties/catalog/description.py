@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from parties.computation import Computation, Inputs, MockPeople, Parameters, Rows
 from protocols.program import Outcome, Program
 from protocols.settings import check_names, from_parameters, to_parameters
+from vertical.describe import COLUMN as COLUMN
 from vertical.describe import GROUP, DescribeConfig, describe_program
 from vertical.table import Split
 from vertical.use_config import People

@@ -7,7 +7,7 @@ controller's own words from policy.toml, or visibly open. Another party's words 
 from parties.home.processing import OPEN, Processing
 from parties.home.state import State
 from parties.roles.facts import Content, Fact, Group, Note, Section, section
-from protocols.request import ComputationRequest, party_named
+from protocols.request import ComputationRequest, blocks_of
 
 REVOKING = (
     "revoking takes one command, at any time and for good: no new start, a running run stops within a step at every "
@@ -37,13 +37,11 @@ def outputs(request: ComputationRequest) -> tuple[str, ...]:
 
 
 def _record(state: State, request: ComputationRequest, said: Processing) -> list[Content]:
-    own = party_named(request, state.name)
     others = [f"{entry.name} ({entry.role})" for entry in request.parties if entry.name != state.name]
     columns = [
         f"{block.block} version {block.version}: "
         + (", ".join([*block.columns, *([f"{block.label} (label)"] if block.label else [])]) or "keys only")
-        for block in request.blocks
-        if block.role == own.role
+        for block in blocks_of(request, state.name)
     ]
     return [
         Fact(

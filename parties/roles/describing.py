@@ -8,12 +8,11 @@ from parties.catalog import description
 from parties.home.state import State
 from parties.roles.aligning import ask_and_run, named_block
 from parties.roles.plan import Plan
+from parties.roles.reports import report_of
 from parties.roles.requesting import Tell
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-
-_GROUP = "column "
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,13 +58,13 @@ def describe(
 
 def _lines(result: object) -> list[str]:
     """One line for each column; a number that isn't told says why."""
-    report = result.get("report") if isinstance(result, Mapping) else None
-    if not isinstance(report, Mapping):
+    report = report_of(result)
+    if report is None:
         return ["no report"]
     lines = [f"people {_said(report.get('people'))}"]
     for name, group in report.items():
         if name != "people":
-            lines.append(f"{str(name).removeprefix(_GROUP)}: {_said(group)}")
+            lines.append(f"{str(name).removeprefix(description.COLUMN)}: {_said(group)}")
     return lines
 
 

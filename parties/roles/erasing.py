@@ -11,7 +11,7 @@ from parties.home.state import State
 from parties.roles.model_records import model_records
 from parties.roles.owner import journal, owner, publish, running_requests
 from protocols.audit import AuditEvent
-from protocols.request import party
+from protocols.request import blocks_of
 
 SOURCE = (
     "take them out of the file that the block was read from, too: `block add --replace` would bring them back"
@@ -82,5 +82,5 @@ def _running(state: State, name: str) -> list[str]:
     return [
         digest
         for digest, request in running_requests(state)
-        if any(b.block == name and party(request, b.role).name == state.name for b in request.blocks)
+        if any(block.block == name for block in blocks_of(request, state.name))
     ]

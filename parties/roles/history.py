@@ -8,7 +8,7 @@ from parties.home.state import State
 from parties.roles.facts import Note, Section, section
 from parties.running.earlier import RELEASED
 from protocols.errors import FedaccordError
-from protocols.request import ComputationRequest, party_named
+from protocols.request import ComputationRequest, blocks_of
 
 NOTHING = "nothing was computed on these blocks yet"
 CHECK = (
@@ -44,8 +44,7 @@ def history_section(
 
 
 def _own_blocks(request: ComputationRequest, name: str) -> dict[str, int]:
-    own = party_named(request, name)
-    return {block.block: block.version for block in request.blocks if block.role == own.role}
+    return {block.block: block.version for block in blocks_of(request, name)}
 
 
 def _suppressed(state: State, block: str, digest: str) -> str:

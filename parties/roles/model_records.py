@@ -14,7 +14,7 @@ from parties.home.state import State
 from parties.roles.reviewing import chosen
 from parties.running.runspec import ARTIFACTS_FILE
 from protocols.errors import ModelError, WireError
-from protocols.request import BlockEntry, ComputationRequest, party_named
+from protocols.request import BlockEntry, ComputationRequest, blocks_of, party_named
 from protocols.wire import unpack_arrays
 
 
@@ -97,13 +97,12 @@ def _record(
     state: State, row: RequestRow, runs: tuple[int, ...], request: ComputationRequest, left: ModelLeft
 ) -> ModelRecord:
     folders = [run_folder(state.runs, row.digest, run) for run in runs]
-    role = party_named(request, state.name).role
     return ModelRecord(
         digest=row.digest,
         request=request,
         left=left,
-        role=role,
-        block=next((block for block in request.blocks if block.role == role), None),
+        role=party_named(request, state.name).role,
+        block=next(iter(blocks_of(request, state.name)), None),
         runs=runs,
         paths=tuple(folder / ARTIFACTS_FILE for folder in folders),
         withdrawn=_withdrawn(row, folders[-1]),

@@ -20,7 +20,7 @@ from parties.roles.reviewing import chosen
 from parties.running.runspec import ARTIFACTS_FILE
 from protocols.audit import AuditEvent
 from protocols.errors import RevokedRun, StateError
-from protocols.request import ComputationRequest, party_named
+from protocols.request import ComputationRequest, blocks_of
 
 
 def write_own_rows(state: State, start: str, out: Path) -> str:
@@ -66,8 +66,7 @@ def _finished(state: State, start: str) -> tuple[str, int, ComputationRequest]:
 
 def _keys(state: State, request: ComputationRequest) -> tuple[str, tuple[bytes, ...]]:
     """Name of the key column, and the key of every row of this party's block."""
-    role = party_named(request, state.name).role
-    (block,) = (block for block in request.blocks if block.role == role)
+    (block,) = blocks_of(request, state.name)
     return block.subject_key, Store(state.blocks).open(block.commitment, block.columns).keys
 
 

@@ -16,7 +16,7 @@ from parties.roles.model_records import ModelRecord, model_records
 from parties.roles.reviewing import chosen
 from protocols.audit import read
 from protocols.errors import DataMissingError, RequestError
-from protocols.request import ComputationRequest, party
+from protocols.request import ComputationRequest, blocks_of, party
 
 Document = dict[str, object]
 
@@ -159,7 +159,7 @@ def _request_lines(state: State) -> list[Document]:
     documents, lines = Documents(state.folder), list[Document]()
     for row in Ledger(state.ledger_path).all():
         request = documents.request(row.digest).request
-        own = [b for b in request.blocks if party(request, b.role).name == state.name]
+        own = blocks_of(request, state.name)
         lines.append(
             {
                 "request": row.digest,

@@ -1,40 +1,15 @@
 """What a program prints, warns of or raises inside a run stays in its party's own worker log."""
 
-import sys
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
-from parties.control.supervisor import Options, Supervisor, only_one
 from parties.control.workers import LOG_FILE
-from parties.home.state import State
 from protocols.request import digest
-from tests.parties.control.offices import CODE, COMMITMENT, Offices, make_offices
+from tests.parties.control.offices import Offices, make_offices
 from tests.parties.running import toy
-from tests.parties.running.test_two_parties import approve_and_start, ask, ended, shim, toy_request
-
-WORKER = (
-    "import sys; sys.argv.append({!r}); from tests.parties.running.toy_worker import main; sys.exit(main())"
-)
-
-
-@contextmanager
-def serving(state: State, tampered: str) -> Iterator[None]:
-    options = Options(
-        current_block=lambda name: (1, COMMITMENT),
-        code_digest=lambda: CODE,
-        worker_command=(sys.executable, "-P", "-c", WORKER.format(tampered)),
-        injected_seed=1,
-    )
-    with only_one(state):
-        supervisor = Supervisor(state, options)
-        supervisor.start()
-        try:
-            yield
-        finally:
-            supervisor.stop()
+from tests.parties.running.test_two_parties import approve_and_start, ask, ended, running, shim, toy_request
 
 
 def holding(folder: Path) -> set[str]:
@@ -58,8 +33,8 @@ def test_nothing_printed_or_raised_in_a_run_reaches_analyst_peer_or_log(
     offices: Offices = make_offices(tmp_path)
     request = toy_request(offices, steps=12, pause=0.0)
     with ExitStack() as stack:
-        stack.enter_context(serving(offices.bank, ""))
-        stack.enter_context(serving(offices.shop, how))
+        stack.enter_context(running(offices.bank, ""))
+        stack.enter_context(running(offices.shop, how))
         approve_and_start(offices, request)
         views = [ended(state, request, "FAILED") for state in (offices.bank, offices.shop)]
         told = [shim(state, request, "status", "-1") for state in (offices.bank, offices.shop)]
