@@ -1,7 +1,5 @@
 """How a run ended, and what then stays in its folder."""
 
-import shutil
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -9,19 +7,13 @@ from pathlib import Path
 from parties.control.runs import RunState
 from parties.home.private_files import write_json
 from parties.running.runspec import (
-    ARTIFACTS_FILE,
-    CHECKPOINTS,
     RESULT_FILE,
-    SEED_FILE,
-    TEMPORARY,
     ExitCode,
     Snapshot,
     State,
     read_snapshot,
 )
 
-PASSING = (CHECKPOINTS, TEMPORARY, SEED_FILE)  # what a run leaves that nobody needs after its end
-HALF = (TEMPORARY, ARTIFACTS_FILE, RESULT_FILE)  # what a worker that died leaves, and that no later one reads
 VANISHED = "worker_ended"
 """Reason of a run whose worker ended without a word."""
 PEER_REVOKED = "peer_stopped:revoked"
@@ -55,17 +47,6 @@ def run_end(snapshot: Snapshot | None, folder: Path, asked: str, status: int | N
     return RunEnd(
         state=RunState.INTERRUPTED, reason="interrupted" if asked == "stop" else VANISHED, logged=False
     )
-
-
-def delete_passing(folder: Path, names: Sequence[str] = PASSING) -> tuple[str, ...]:
-    """Deletes checkpoints, temporary material and the private seed (or what is named), and names what was there."""
-    there = [folder / name for name in names if (folder / name).exists()]
-    for path in there:
-        if path.is_dir():
-            shutil.rmtree(path)
-        else:
-            path.unlink()
-    return tuple(path.name for path in there)
 
 
 def mark_withdrawn(folder: Path, party: str, reason: str, now: datetime) -> None:

@@ -9,11 +9,8 @@ from pathlib import Path
 
 from parties.control.alignments import Alignments, Planned, left_open, planned_alignments, use
 from parties.control.endings import (
-    HALF,
-    PASSING,
     PEER_REVOKED,
     WITHDRAWN_FILE,
-    delete_passing,
     mark_withdrawn,
     run_end,
 )
@@ -35,6 +32,7 @@ from parties.home.journal import Actor, Journal
 from parties.home.people import read_people
 from parties.home.policy_watch import WatchedPolicy
 from parties.home.state import State
+from parties.running.passing import HALF, PASSING, delete_passing
 from parties.running.runspec import read_snapshot
 from protocols.approval import PartyApproval, parse_approvals
 from protocols.audit import AuditEvent

@@ -10,7 +10,6 @@ import hashlib
 import json
 import logging
 import os
-import shutil
 import sys
 import tempfile
 import time
@@ -26,7 +25,7 @@ from parties.computation import NO_DATA, Computation, Inputs
 from parties.control.socket import call
 from parties.home.private_files import make_private_folder, write_json, write_private
 from parties.links.connect import Connected, Connecting, peers_of
-from parties.links.handshake import agreed_step, approvals_of, hello, led_step
+from parties.links.handshake import agreed_step, hello, led_step
 from parties.running.checkpoints import KEPT, Checkpoints
 from parties.running.drive import Driver, Traffic, drive, largest_message, made_up
 from parties.running.earlier import RELEASED, EarlierReleases, release_of, split_groups, without
@@ -34,6 +33,7 @@ from parties.running.ending import End, ending
 from parties.running.heads import Giving, HeadExchange
 from parties.running.link_identity import link_identity
 from parties.running.parting import Parting
+from parties.running.passing import delete_passing, passing_at
 from parties.running.pen import WorkerPen
 from parties.running.progress import ProgressFile
 from parties.running.runspec import (
@@ -48,22 +48,20 @@ from parties.running.runspec import (
     load_spec,
 )
 from parties.running.stopping import StopFlag
-from parties.running.worker_tools import Tools
+from parties.running.worker_tools import Tools, check_papers
 from protocols import seeds, wire
 from protocols.audit import AuditEvent
 from protocols.disclosure import releasable
 from protocols.errors import (
-    CodeDigestError,
     FedaccordError,
     LinkError,
-    RequestError,
     StateError,
     Stopped,
 )
 from protocols.gate import Gate, ReleaseKey
 from protocols.program import Checkpoint, Json, Outcome, Program
 from protocols.psi import Crew, aligned_roles, all_cores, crew_of
-from protocols.request import digest, parse_signed
+from protocols.request import parse_signed
 from vertical.table import PartyData
 
 _log = logging.getLogger(__name__)
@@ -118,7 +116,7 @@ class Worker:
         return ExitCode[self._end(end).name]
 
     def _work(self, crew: Crew) -> None:
-        computation = self._check_papers()
+        computation = check_papers(self._spec, self._request, self._tools)
         seed = self._seed()
         star = computation.star
         kept = KEPT if star is None else star.kept(self._request.parameters)
@@ -169,20 +167,6 @@ class Worker:
             self._ask("run_committed")
         self._finish(outcome, driver, computation, inputs.data.keys)
 
-    def _check_papers(self) -> Computation:
-        """The computation, when request, approvals and code here are those that were agreed on."""
-        if digest(self._request) != self._spec.digest:
-            raise RequestError("run.json holds another request than the one it was made for")
-        approvals_of(self._spec.approvals, self._request, self._tools.now())
-        computation = self._tools.find(self._request.computation, self._request.computation_version)
-        self._tools.check_code(self._request)
-        if not computation.takes(self._spec.role):
-            raise CodeDigestError(f"computation {computation.name} has no role {self._spec.role}")
-        if any(bool(block.columns) is not computation.reads_columns for block in self._request.blocks):
-            reads = "columns of every block" if computation.reads_columns else "keys only, and no column"
-            raise RequestError(f"{computation.name} reads {reads}")
-        return computation
-
     def _data(self, computation: Computation) -> PartyData:
         if computation.has_block(self._spec.role):
             return self._tools.open_data(self._spec, self._request)
@@ -231,9 +215,8 @@ class Worker:
     def _driver(self, computation: Computation, gate: Gate, kinds: tuple[type[wire.Message], ...]) -> Driver:
         role, manifest, message_s = self._spec.role, self._request.manifest, self._spec.message_s
         if computation.star is not None and computation.star.is_spoke(role):
-            message_s *= len(
-                self._request.parties
-            )  # the centre may wait so long for each of the others first
+            # the centre may wait so long for each of the others first
+            message_s *= len(self._request.parties)
 
         def save(checkpoint: Checkpoint) -> None:
             self._checkpoints.save(checkpoint, gate)
@@ -327,17 +310,8 @@ class Worker:
         return end.state
 
     def _delete(self, state: State) -> None:
-        """Temporary material always; checkpoints and the seed unless the run may be taken up again; no half result."""
-        names = [TEMPORARY] if state is State.DONE else [TEMPORARY, ARTIFACTS_FILE]
-        if state not in (State.FAILED, State.INTERRUPTED):
-            names += [CHECKPOINTS, SEED_FILE]
-        there = [name for name in names if (self._folder / name).exists()]
-        for name in there:
-            path = self._folder / name
-            if path.is_dir():
-                shutil.rmtree(path)
-            else:
-                path.unlink()
+        """Deletes what passes, and logs what was there."""
+        there = [*delete_passing(self._folder, passing_at(state))]
         if aligned_roles(self._request.manifest):
             there.append(BLINDED)
         if there:

@@ -1,4 +1,4 @@
-"""What a worker is made of: catalog, code check, data, gate and clock."""
+"""What a worker is made of: catalog, code check, data, gate and clock; and the check of its papers with them."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -7,10 +7,11 @@ from pathlib import Path
 
 from parties import catalog
 from parties.computation import Arrays, Computation
+from parties.links.handshake import approvals_of
 from parties.running.runspec import RunSpec
-from protocols.errors import ModelError, RequestError, WireError
+from protocols.errors import CodeDigestError, ModelError, RequestError, WireError
 from protocols.gate import Gate, ReleaseKey
-from protocols.request import ComputationRequest
+from protocols.request import ComputationRequest, digest
 from protocols.wire import unpack_arrays
 from vertical.table import PartyData
 
@@ -65,3 +66,18 @@ class Tools:
     open_model: Callable[[RunSpec, Computation], Arrays | None] = open_model
     gate: Callable[[ComputationRequest, str, Mapping[ReleaseKey, int]], Gate] = make_gate
     now: Callable[[], datetime] = utc_now
+
+
+def check_papers(spec: RunSpec, request: ComputationRequest, tools: Tools) -> Computation:
+    """The computation, when request, approvals and code here are those agreed on; raises what differs."""
+    if digest(request) != spec.digest:
+        raise RequestError("run.json holds another request than the one it was made for")
+    approvals_of(spec.approvals, request, tools.now())
+    computation = tools.find(request.computation, request.computation_version)
+    tools.check_code(request)
+    if not computation.takes(spec.role):
+        raise CodeDigestError(f"computation {computation.name} has no role {spec.role}")
+    if any(bool(block.columns) is not computation.reads_columns for block in request.blocks):
+        reads = "columns of every block" if computation.reads_columns else "keys only, and no column"
+        raise RequestError(f"{computation.name} reads {reads}")
+    return computation

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from parties.running import parting, pen, worker
+from parties.running import parting, pen, worker_tools
 from parties.running.runspec import RunSpec
 from parties.running.worker import run
 from parties.running.worker_tools import Tools, utc_now
@@ -47,7 +47,7 @@ def main() -> int:
     if tampered == "no goodbye":
         parting.goodbye = lambda head, traffic, role: os._exit(9)
     if tampered == "careless":
-        worker.approvals_of = lambda text, request, now: ()
+        worker_tools.approvals_of = lambda text, request, now: ()
     if tampered == "disk full at the end":
         pen.WorkerPen.end = no_room  # type: ignore[method-assign]
     ahead = timedelta(hours=1) if tampered == "an hour ahead" else timedelta()
