@@ -82,7 +82,13 @@ class Views:
             )
         try:
             session.notice = decide_as(
-                self._state, session.signer, check_digest(digest), decision=decision, reason=text, wait=WAIT
+                self._state,
+                session.signer,
+                check_digest(digest),
+                decision=decision,
+                reason=text,
+                wait=WAIT,
+                origin=ORIGIN,
             )
         except DatasiteError as error:  # the decision stands; only syft doesn't know it yet
             session.notice = str(error)

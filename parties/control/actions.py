@@ -25,7 +25,7 @@ from parties.control.validate import CurrentBlock
 from parties.control.watch import Watch
 from parties.home.accounts import Accounts
 from parties.home.documents import check_digest
-from parties.home.journal import Actor, Journal
+from parties.home.journal import SOCKET, Actor, Journal
 from parties.home.people import read_people
 from parties.home.state import State
 from protocols.audit import AuditEvent, sign_head, to_text
@@ -135,7 +135,7 @@ class Actions:
             who=name,
             role="owner" if known is None else known.role,
             organisation=self.state.organisation if known is None else known.organisation,
-            origin=fields.text(request, "origin", "socket"),
+            origin=fields.text(request, "origin", SOCKET),
         )
 
     def requests(self, request: Fields) -> Answer:
@@ -148,7 +148,9 @@ class Actions:
 
     def decide(self, request: Fields) -> Answer:
         """Takes one person's signed decision."""
-        row, already = self.reception.decide(fields.text(request, "decision"))
+        row, already = self.reception.decide(
+            fields.text(request, "decision"), fields.text(request, "origin", SOCKET)
+        )
         lacking = self.reception.overview.missing(row.digest) if row.state is RunState.PENDING else ()
         return {
             "digest": row.digest,

@@ -16,7 +16,7 @@ from parties.control.tasks import TaskQueue
 from parties.control.validate import CurrentBlock, SeatsChecked, check_blocks
 from parties.home.accounts import Accounts
 from parties.home.documents import Documents
-from parties.home.journal import Actor, Journal, one_line
+from parties.home.journal import SOCKET, Actor, Journal, one_line
 from parties.home.people import find_person, read_people
 from parties.home.policy import counting, standing, violations
 from parties.home.policy_watch import WatchedPolicy
@@ -152,7 +152,7 @@ class Reception:
         )
         self._journal.refused(AuditEvent.START_REFUSED, actor, target, error)
 
-    def decide(self, decision_text: str) -> tuple[RequestRow, str]:
+    def decide(self, decision_text: str, origin: str = SOCKET) -> tuple[RequestRow, str]:
         """Takes one person's signed decision: countersigns when our policy is satisfied, or ends the request.
 
         ApprovalError unless the person is one of ours, with the key, role and organisation of people.json, and not the
@@ -163,11 +163,11 @@ class Reception:
         """
         decision = parse_decision(decision_text)
         with self._deciding:  # papers are numbered, and two last decisions must not both countersign
-            return self._take(decision)
+            return self._take(decision, origin)
 
-    def _take(self, decision: PersonDecision) -> tuple[RequestRow, str]:
+    def _take(self, decision: PersonDecision, origin: str) -> tuple[RequestRow, str]:
         actor = Actor(
-            who=decision.person, role=decision.role.value, organisation=decision.organisation, origin="socket"
+            who=decision.person, role=decision.role.value, organisation=decision.organisation, origin=origin
         )
         try:
             request = self._documents.request(decision.digest).request

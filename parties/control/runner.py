@@ -316,7 +316,7 @@ class Runner:
                 target,
                 run=run,
                 peer=peer,
-                alignment=f"none: the run ended before ({reason})",
+                alignment=f"not told: the run ended first ({reason})",
                 messages="not counted: its worker could log no end",
             )
 

@@ -13,6 +13,10 @@ from protocols.records import Scalar
 TEXT_LIMIT = 200  # characters of a text in an entry's detail
 
 
+SOCKET = "socket"
+"""The origin of what came over the supervisor's socket from a command."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Actor:
     """Who acts: a name, in which role, from which organisation, over which way (`origin`: syft, socket, serve)."""

@@ -11,6 +11,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from parties.control.asking import ask, task_end
 from parties.home.documents import Documents
+from parties.home.journal import SOCKET
 from parties.home.people import Person, find_person
 from parties.home.policy import read_policy
 from parties.home.processing import Processing
@@ -28,8 +29,6 @@ from protocols.request import ComputationRequest
 WAIT_SECONDS = 10.0
 """How long a command waits for the steward: it looks for new requests about once a second."""
 POLL = 0.3
-SOCKET = "socket"
-"""Where a reading comes from, as the log has it, unless the console says otherwise."""
 
 
 def listing(document: Mapping[str, object]) -> str:
@@ -193,9 +192,16 @@ def record(
 
 
 def decide_as(
-    state: State, signer: Signer, digest: str, *, decision: Decision, reason: str, wait: float
+    state: State,
+    signer: Signer,
+    digest: str,
+    *,
+    decision: Decision,
+    reason: str,
+    wait: float,
+    origin: str = SOCKET,
 ) -> str:
-    """What `record` does, with a key that is unlocked already and the whole digest."""
+    """What `record` does, with a key that is unlocked already and the whole digest; `origin` is for the log."""
     check_decides(signer.person)
     signed = decide(
         digest=digest,
@@ -208,7 +214,7 @@ def decide_as(
         key=signer.key,
         now=datetime.now(UTC),
     )
-    answer = ask(state.folder, "decide", decision=decision_text(signed))
+    answer = ask(state.folder, "decide", decision=decision_text(signed), origin=origin)
     already, who = answer["already"], signer.person.name
     done = f"{who} has approved already at {already}" if already else f"{decision.value} by {who}"
     said = f"{state.name}: {done}; request {digest[:12]} is {answer['state']}"

@@ -118,7 +118,8 @@ def _connected(site: KnownDatasite, tolerant: bool) -> Datasite:
     except DatasiteError as error:
         if tolerant:
             return Unreachable(site.party, error)
-        raise DatasiteError(f"{site.party} at {site.url}: {error}", remedy=error.remedy) from error
+        remedy = error.remedy or f"if its owner reset your account: {ADD_LOGIN}"
+        raise DatasiteError(f"{site.party} at {site.url}: {error}", remedy=remedy) from error
 
 
 def read_offers(

@@ -102,7 +102,7 @@ class WorkerPen:
         came, and so what either side may know."""
         went = [f"{use.kind} {use.messages}" for use in uses if use.kind in ALIGNING and use.messages]
         detail: dict[str, Scalar] = {
-            "alignment": f"none: the run ended before ({reason})",
+            "alignment": f"not told: the run ended first ({reason})",
             "messages": ", ".join(went) or "none",
         }
         self.write(AuditEvent.PSI_FINISHED, Result.FAILED, **detail, **self._sets())

@@ -131,7 +131,7 @@ def test_too_few_common_people_end_a_pairing_at_both_without_a_number(lab: Lab) 
         assert f"overlap <{COMMON + 1}" in str(failed["detail"])
     for name in PARTIES:
         (ended,) = _details(lab, name, request, AuditEvent.PSI_FINISHED)
-        assert str(ended["alignment"]).startswith("none: the run ended before (")
+        assert str(ended["alignment"]).startswith("not told: the run ended first (")
         assert "PsiRequest 1, PsiSetup 1" in str(ended["messages"])
         assert "PsiSecret" not in str(ended["messages"])  # nobody was named
     assert not any(lab.run_folder(name, request).joinpath("artifacts.bin").exists() for name in PARTIES)

@@ -236,6 +236,7 @@ def test_a_decision_goes_the_signed_way_and_its_reason_is_kept(bank: House) -> N
     assert "approve by owner" not in visitor.get(path).text, "a notice is shown once"
     assert state_of(bank, request) == "APPROVED"
     (entry,) = [e for e in bank.log(AuditEvent.APPROVED) if e.object.endswith(digest(request))]
+    assert entry.origin == "console"
     assert dict(entry.detail)["reason"] == "checked with legal"
 
 

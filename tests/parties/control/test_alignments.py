@@ -183,7 +183,7 @@ def test_an_alignment_whose_worker_could_not_log_its_end_has_one(template: Offic
         until(lambda: len(entries(mine, AuditEvent.PSI_FINISHED)), (1).__eq__, 5)
     (end,) = entries(mine, AuditEvent.PSI_FINISHED)
     assert end.result is Result.FAILED
-    assert dict(end.detail)["alignment"] == "none: the run ended before (audit)"
+    assert dict(end.detail)["alignment"] == "not told: the run ended first (audit)"
 
 
 def test_an_alignment_whose_worker_was_killed_has_an_end_counts_and_leaves_no_half_result(
@@ -201,7 +201,7 @@ def test_an_alignment_whose_worker_was_killed_has_an_end_counts_and_leaves_no_ha
     ends = entries(mine, AuditEvent.PSI_FINISHED)
     assert {entry.result for entry in ends} == {Result.FAILED}
     assert {dict(entry.detail)["alignment"] for entry in ends} == {
-        "none: the run ended before (worker_ended)"
+        "not told: the run ended first (worker_ended)"
     }
     assert {dict(entry.detail)["peer"] for entry in ends} == {"shop"}
     (folder,) = (mine.bank.folder / "runs").iterdir()
