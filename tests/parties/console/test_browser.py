@@ -20,8 +20,9 @@ from protocols.audit import AuditEvent
 from protocols.request import digest
 from tests.parties.console.browsing import House, add_block, house
 from tests.parties.console.driver import ENTER, TAB, Browser, browser
-from tests.parties.console.test_console import HOSTILE, LEAVES
+from tests.parties.console.test_console import HOSTILE
 from tests.parties.control.offices import PASSPHRASE, make_offices
+from tests.parties.roles.samples import VIEWS
 
 FOUND = shutil.which("chromedriver") and shutil.which("chromium")
 pytestmark = [
@@ -73,7 +74,7 @@ def served(bank: House, tmp_path: Path) -> Iterator[str]:
 
 def test_a_reviewer_logs_in_reads_approves_and_prints(bank: House, page: Browser, tmp_path: Path) -> None:
     request = bank.offices.submitted(
-        manifest=(LEAVES,),
+        manifest=(VIEWS,),
         purpose_text=HOSTILE,
         parameters=tuple((f"setting_{n:02d}", n) for n in range(30)),
         analyst_receives=("scores of the model on test people, rounded",),
