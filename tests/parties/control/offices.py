@@ -57,6 +57,8 @@ class Offices:
     shop: State
     ana: State
     clock: Clock = field(default_factory=Clock)
+    opened: datetime = field(default_factory=lambda: datetime.now(UTC).replace(microsecond=0))
+    """When a request's week begins: the same for all, so that equal requests have one digest whenever they are made."""
 
     def request(self, **changes: object) -> ComputationRequest:
         cards = [("active", self.bank.card()), ("passive", self.shop.card())]
@@ -98,7 +100,7 @@ class Offices:
             "minimum_group": 10,
             "minimum_overlap": 50,
             "public_seed": 1,
-            "expires": utc_text((datetime.now(UTC) + timedelta(days=7)).replace(microsecond=0)),
+            "expires": utc_text(self.opened + timedelta(days=7)),
             "runs": 1,
             "nonce": "0" * 32,
         }
