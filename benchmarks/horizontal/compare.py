@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import math
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import cast
+from dataclasses import asdict, dataclass, replace
+from typing import Any, cast
 
 from scipy import stats
 
+from benchmarks.horizontal.record_file import RecordFile
 from benchmarks.horizontal.task import Task, model, task
 from horizontal.config import Scalar
 from horizontal.evaluation import metrics
 from horizontal.methods import method
 from horizontal.simulation import Simulation, simulate
-from protocols.errors import ConfigError
 
 Tell = Callable[[str], None]
 BASELINE = "fedavg"
@@ -110,61 +108,56 @@ def _mean(result: Simulation, name: str) -> float:
 
 
 def compare(
-    names: Sequence[str], setting: Setting, tell: Tell, *, known: Path | None = None
+    names: Sequence[str], setting: Setting, tell: Tell, *, record: RecordFile | None = None
 ) -> dict[str, object]:
     """Every method with every seed, summed up, each against the baseline with the same seeds.
 
-    `known` is a file of runs: those in it, with this setting, aren't repeated, and each new one is added to it.
+    Runs that `record` has already aren't repeated, and it is written after each new one.
     """
-    runs: dict[str, list[Run]] = {name: [] for name in names}
-    done = _read(known, setting)
+    runs = _known(record, setting)
     for seed in range(setting.seeds):
         for name in names:
-            run = done.get((name, seed)) or measure(name, setting, seed)
-            runs[name].append(run)
-            done[name, seed] = run
-            _write(known, setting, done)
+            if (name, seed) not in runs:
+                runs[name, seed] = measure(name, setting, seed)
+                if record is not None:
+                    record.write(_summed(runs, setting))
+            run = runs[name, seed]
             told = f"accuracy {run.final:.3f} (best {run.best:.3f}), {run.seconds_per_round:.3f} s a round"
             tell(f"  seed {seed} {name:<16} {told}")
-    return {
-        "setting": asdict(setting),
-        "methods": {name: summary(found, runs.get(BASELINE)) for name, found in runs.items()},
-    }
+    return _summed(runs, setting)
 
 
-def _read(known: Path | None, setting: Setting) -> dict[tuple[str, int], Run]:
+def _known(record: RecordFile | None, setting: Setting) -> dict[tuple[str, int], Run]:
     """The runs in the file, if it is there and of this setting but for the number of seeds."""
-    if known is None or not known.exists():
-        return {}
-    stored = json.loads(known.read_text())
-    if {**stored["setting"], "seeds": setting.seeds} != asdict(setting):
-        raise ConfigError(
-            f"{known} has runs of another setting", remedy="give another file, or remove this one"
-        )
+    found = {} if record is None else record.read(asdict(setting))
+    methods = cast(Mapping[str, Mapping[str, Sequence[dict[str, Any]]]], found.get("methods", {}))
     return {
         (name, run["seed"]): Run(**{**run, "curve": tuple(run["curve"])})
-        for name, found in stored["runs"].items()
-        for run in found
+        for name, numbers in methods.items()
+        for run in numbers["runs"]
     }
 
 
-def _write(known: Path | None, setting: Setting, done: Mapping[tuple[str, int], Run]) -> None:
-    if known is None:
-        return
-    runs: dict[str, list[dict[str, object]]] = {}
-    for (name, _), run in done.items():
-        runs.setdefault(name, []).append(asdict(run))
-    known.write_text(json.dumps({"setting": asdict(setting), "runs": runs}))
+def _summed(runs: Mapping[tuple[str, int], Run], setting: Setting) -> dict[str, object]:
+    by_method: dict[str, list[Run]] = {}
+    for (name, _), run in sorted(runs.items(), key=lambda entry: entry[0][1]):
+        by_method.setdefault(name, []).append(run)
+    seeds = 1 + max(seed for _, seed in runs)
+    return {
+        "setting": asdict(replace(setting, seeds=seeds)),
+        "methods": {name: summary(found, by_method.get(BASELINE)) for name, found in by_method.items()},
+    }
 
 
 def summary(runs: Sequence[Run], baseline: Sequence[Run] | None) -> dict[str, object]:
     """Means and standard deviations over seeds, the difference to the baseline, and the single runs."""
     numbers = ("final", "best", "area", "drift", "cosine", "megabytes", "seconds_per_round")
     found: dict[str, object] = {name: spread([getattr(run, name) for run in runs]) for name in numbers}
-    if baseline is not None and baseline is not runs:
-        pairs = list(zip(runs, baseline, strict=True))
+    base = {run.seed: run for run in baseline or ()}
+    pairs = [(run, base[run.seed]) for run in runs if run.seed in base]
+    if pairs and baseline is not runs:
         found["against_baseline"] = {
-            name: difference([getattr(run, name) - getattr(base, name) for run, base in pairs])
+            name: difference([getattr(run, name) - getattr(other, name) for run, other in pairs])
             for name in ("final", "area", "drift")
         }
     found["rounds_to_target"] = [run.rounds_to_target for run in runs]
@@ -179,12 +172,19 @@ def spread(values: Sequence[float]) -> dict[str, float]:
 
 
 def difference(paired: Sequence[float]) -> dict[str, object]:
-    """Mean difference over seeds, its 95 % interval by Student's t, and whether that leaves out 0.
+    """Mean difference over seeds, its standard error, and whether it is larger than the noise by two measures.
 
-    One test per method: of twenty without any difference one will seem to have one.
+    `beyond_two_errors` says that it is more than two standard errors from 0; `beyond_interval` that 0 is outside of
+    its 95 % interval by Student's t, which with five seeds takes 2.8 of them. One test per method: of twenty without
+    any difference one will seem to have one.
     """
     n, mean = len(paired), statistics.fmean(paired)
     if n < 2:
-        return {"mean": round(mean, 5), "half_width": None, "larger_than_noise": None}
-    half = float(stats.t.ppf(0.975, n - 1)) * statistics.stdev(paired) / math.sqrt(n)
-    return {"mean": round(mean, 5), "half_width": round(half, 5), "larger_than_noise": abs(mean) > half}
+        return {"mean": round(mean, 5), "error": None, "beyond_two_errors": None, "beyond_interval": None}
+    error = statistics.stdev(paired) / math.sqrt(n)
+    return {
+        "mean": round(mean, 5),
+        "error": round(error, 5),
+        "beyond_two_errors": abs(mean) > 2.0 * error,
+        "beyond_interval": abs(mean) > float(stats.t.ppf(0.975, n - 1)) * error,
+    }

@@ -21,6 +21,7 @@ import matplotlib
 matplotlib.use("Agg")
 from matplotlib import pyplot
 
+from benchmarks.horizontal.compare import spread
 from benchmarks.horizontal.task import model, task
 from horizontal.fedbss import Curriculum, curriculum
 from horizontal.local import outputs
@@ -31,31 +32,35 @@ Found = Mapping[str, Any]
 
 
 def comparison_table(found: Found) -> str:
-    """A row per method: accuracies, difference to FedAvg with its interval, drift, cost."""
-    lines = [
-        "| method | final accuracy | best | area | final - FedAvg (95 %) | drift | rounds to target | MB | s/round |",
-        "|---|---|---|---|---|---|---|---|---|",
-    ]
+    """A row per method: accuracies, paired difference to FedAvg with its standard error, drift, cost.
+
+    "*" is at a difference of more than two standard errors; it is bold if its 95 % interval leaves out 0.
+    """
+    heads = ["method", "final accuracy", "best", "area", "final - FedAvg", "area - FedAvg", "drift"]
+    heads += ["rounds to target", "MB", "s/round"]
+    lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
     for name, numbers in found["methods"].items():
-        cells = [_spread(numbers[key]) for key in ("final", "best", "area")]
-        cells += [_difference(numbers.get("against_baseline")), f"{numbers['drift']['mean']:.2f}"]
-        cells += [_target(numbers["rounds_to_target"]), f"{numbers['megabytes']['mean']:.0f}"]
-        lines.append(f"| {name} | {' | '.join(cells)} | {numbers['seconds_per_round']['mean']:.3f} |")
+        cells = [spread_text(numbers[key]) for key in ("final", "best", "area")]
+        against = numbers.get("against_baseline", {})
+        cells += [_difference(against.get(key)) for key in ("final", "area")]
+        cells += [f"{numbers['drift']['mean']:.2f}", _target(numbers["rounds_to_target"])]
+        cells += [f"{numbers['megabytes']['mean']:.0f}", f"{numbers['seconds_per_round']['mean']:.3f}"]
+        lines.append(f"| {name} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
-def _spread(numbers: Mapping[str, float]) -> str:
+def spread_text(numbers: Mapping[str, float]) -> str:
+    """Mean and standard deviation."""
     return f"{numbers['mean']:.3f} ± {numbers['std']:.3f}"
 
 
 def _difference(numbers: Mapping[str, Any] | None) -> str:
     if numbers is None:
         return "-"
-    final = numbers["final"]
-    if final["half_width"] is None:
-        return f"{final['mean']:+.3f}"
-    text = f"{final['mean']:+.3f} ± {final['half_width']:.3f}"
-    return f"**{text}**" if final["larger_than_noise"] else text
+    if numbers["error"] is None:
+        return f"{numbers['mean']:+.3f}"
+    text = f"{numbers['mean']:+.3f} ± {numbers['error']:.3f}{' *' if numbers['beyond_two_errors'] else ''}"
+    return f"**{text}**" if numbers["beyond_interval"] else text
 
 
 def _target(rounds: Sequence[int | None]) -> str:
@@ -69,8 +74,21 @@ def poisoning_table(found: Found) -> str:
     shares = list(next(iter(rows.values())))
     heads = " | ".join(f"{float(share):.0%} flipped" for share in shares)
     lines = [f"| aggregation | {heads} |", "|---" * (len(shares) + 1) + "|"]
-    lines += [f"| {name} | {' | '.join(_spread(cells[s]) for s in shares)} |" for name, cells in rows.items()]
+    for name, cells in rows.items():
+        spreads = [
+            spread_text(spread(list(cells[share].values()))) if share in cells else "" for share in shares
+        ]
+        lines.append(f"| {name} | {' | '.join(spreads)} |")
     return "\n".join(lines)
+
+
+def flower_table(found: Found) -> str:
+    """One row: seconds a round here and there, their ratio, accuracies, and on what."""
+    shape = "| Flower | rounds x repeats | s/round | s/round, Flower | speed-up | accuracy | accuracy, Flower | cores |"
+    cells = [found["flower"], f"{found['task']['rounds']} x {found['task']['repeats']}"]
+    cells += [f"{found[key]:.4f}" for key in ("seconds_per_round", "seconds_per_round_flower")]
+    cells += [f"{found['speedup']:.1f}", f"{found['accuracy']:.3f}", f"{found['accuracy_flower']:.3f}"]
+    return "\n".join([shape, "|---" * 8 + "|", f"| {' | '.join(cells)} | {found['cores']} |"])
 
 
 def draw_curves(found: Found, folder: Path) -> None:
@@ -146,6 +164,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         found = json.loads(file.read_text())
         if "poisoning" in found:
             print(poisoning_table(found), end="\n\n")
+        if "speedup" in found:
+            print(flower_table(found), end="\n\n")
         if "methods" in found:
             print(comparison_table(found), end="\n\n")
             if options.pictures:
