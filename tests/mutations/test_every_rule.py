@@ -6,11 +6,11 @@ import pytest
 
 from parties.home.private_files import make_private_folder
 from protocols.errors import FedaccordError
-from tests.mutations import approval_rules, gate_rules
+from tests.mutations import approval_rules, gate_rules, link_rules
 from tests.mutations.rule import Place, Rule, Stopped, switched_off
 from tests.parties.control.offices import Offices, make_offices
 
-RULES = (*approval_rules.RULES, *gate_rules.RULES)
+RULES = (*approval_rules.RULES, *gate_rules.RULES, *link_rules.RULES)
 EACH = pytest.mark.parametrize("rule", [pytest.param(rule, id=rule.name) for rule in RULES])
 
 
