@@ -1,16 +1,31 @@
 """Each rule stops its attempt, and without that rule the attempt passes: so it is the rule that stops it."""
 
+import re
 from pathlib import Path
 
 import pytest
 
 from parties.home.private_files import make_private_folder
 from protocols.errors import FedaccordError
-from tests.mutations import approval_rules, gate_rules, link_rules
+from tests.mutations import (
+    approval_rules,
+    disclosure_rules,
+    gate_rules,
+    link_rules,
+    log_rules,
+    worker_rules,
+)
 from tests.mutations.rule import Place, Rule, Stopped, switched_off
 from tests.parties.control.offices import Offices, make_offices
 
-RULES = (*approval_rules.RULES, *gate_rules.RULES, *link_rules.RULES)
+RULES = (
+    *approval_rules.RULES,
+    *link_rules.RULES,
+    *worker_rules.RULES,
+    *gate_rules.RULES,
+    *log_rules.RULES,
+    *disclosure_rules.RULES,
+)
 EACH = pytest.mark.parametrize("rule", [pytest.param(rule, id=rule.name) for rule in RULES])
 
 
@@ -51,3 +66,9 @@ def stops(rule: Rule, place: Place) -> bool:
     except (FedaccordError, Stopped):
         return True
     return False
+
+
+def test_the_document_lists_every_rule() -> None:
+    text = (Path(__file__).resolve().parents[2] / "docs" / "review-rows.md").read_text(encoding="utf-8")
+    listed = text.split("## Rules that are switched off in turn", 1)[1]
+    assert re.findall(r"^- (.*)$", listed, flags=re.M) == [rule.name for rule in RULES]
