@@ -14,7 +14,8 @@ import sys
 import time
 from typing import Final
 
-from parties.running.drive import Driver, Traffic, drive, largest_message
+from parties.running.drive import Driver, drive, largest_message
+from parties.running.traffic import Traffic
 from protocols.errors import LinkError
 from protocols.gate import Gate
 from protocols.psi import PSI_KINDS, PsiTerms, crew_of, psi_client, psi_manifest, psi_server

@@ -49,7 +49,8 @@ class HorizontalConfig:
     Rounds: `rounds`; `fraction` C of the clients per round, but never fewer than `minimum_clients`, without which a
     round fails (the mean of one client is that client's model); `maximum_examples`, above which a client's number of
     rows is not believed; `stop_after` rounds in a row in which the validation loss rises while the training loss falls
-    (0: never); `checkpoint_every` rounds.
+    (0: never); `checkpoint_every` rounds; `round_deadline_s` seconds after which the aggregator goes on without the
+    clients that haven't answered (0: as long as its driver waits for one message), in each of a round's exchanges.
     Local training: `epochs` E, `batch` B rows (a large one: full batches), `optimizer`, `learning_rate`, `momentum`,
     `weight_decay`.
     The method's parts: `selection`, `objective`, `mu` of FedProx's penalty (0: none), `adjustment`, `admission`,
@@ -71,6 +72,7 @@ class HorizontalConfig:
     maximum_examples: int = 1_000_000
     stop_after: int = 0
     checkpoint_every: int = 1
+    round_deadline_s: float = 600.0
     epochs: int = 1
     batch: int = 32
     optimizer: Optimizer = Optimizer.SGD
@@ -195,6 +197,7 @@ _RANGES: Mapping[str, tuple[float, float]] = {
     "maximum_examples": (1, 10**12),
     "stop_after": (0, _LARGE),
     "checkpoint_every": (1, _LARGE),
+    "round_deadline_s": (0.0, 1800.0),
     "epochs": (1, _LARGE),
     "batch": (1, _LARGE),
     "learning_rate": (1e-9, 100.0),

@@ -21,7 +21,7 @@ from protocols.errors import (
     PeerTimeout,
     ProtocolError,
 )
-from protocols.program import Effect, Send, receive
+from protocols.program import Deadline, Effect, Send, receive
 
 T = TypeVar("T", bound=Turn)
 Answers = tuple[list[Contribution], dict[str, str]]
@@ -32,13 +32,19 @@ class Peers:
     """The clients of a run: who is gone and why, and how many answers each still owes."""
 
     def __init__(
-        self, clients: Sequence[str], maximum_examples: int, check: Callable[[Contribution], None]
+        self,
+        clients: Sequence[str],
+        maximum_examples: int,
+        check: Callable[[Contribution], None],
+        deadline_s: float = 0.0,
     ) -> None:
-        """`check` raises UpdateError for values that a method can't use."""
+        """`check` raises UpdateError for values that a method can't use; the answers to one message are waited for
+        until `deadline_s` seconds after it was sent first (0: each as long as the driver waits)."""
         self.clients = tuple(clients)
         self.gone: dict[str, str] = {}
         self._owed = dict.fromkeys(clients, 0)
         self._maximum, self._check = maximum_examples, check
+        self._deadline = Deadline(deadline_s)
 
     @property
     def present(self) -> list[str]:
@@ -66,6 +72,7 @@ class Peers:
         answers: dict[str, T] = {}
         failures: dict[str, str] = {}
         asked = []
+        yield self._deadline
         for client in chosen:
             if code := (yield from self.tell(client, message)):
                 failures[client] = code
@@ -97,6 +104,7 @@ class Peers:
 
         One that doesn't answer now either is gone.
         """
+        yield self._deadline
         for client in self.present:
             while self._owed[client]:
                 try:

@@ -14,9 +14,9 @@ With secure aggregation 2 is replaced by the messages of `masked_rounds`, and th
 
 At the end `Broadcast` finish to all clients: the final model.
 
-A client whose update is a failure, fails its checks or doesn't come takes no part in its round: nothing of an earlier
-round stands in for it (`peers`). When too few remain the run stops with RoundError, which carries the last good model:
-a run that failed never says that it is done. A method is, at the aggregator, its `Rules`.
+A client whose update is a failure, fails its checks or doesn't come by the round's deadline takes no part in its round:
+nothing of an earlier round stands in for it (`peers`). When too few remain the run stops with RoundError, which carries
+the last good model: a run that failed never says that it is done. A method is, at the aggregator, its `Rules`.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ def aggregator_program(
     if rules.sums is not None and identity is None:
         raise ConfigError("secure aggregation needs an identity: whose signatures clients' keys must have")
     run = _Run(initial) if resume is None else _Run.unpack(resume)
-    peers = Peers(clients, config.maximum_examples, rules.check)
+    peers = Peers(clients, config.maximum_examples, rules.check, config.round_deadline_s)
     for number in range(run.finished + 1, config.rounds + 1):
         if reason := rules.enough(run.state):
             run.ended = f"before round {number}: {reason}"

@@ -8,7 +8,8 @@ to bottom it *is* the protocol: its docstring lists the messages in order and wh
     yield Send("passive", gradients)
 
 A driver delivers the messages of each sender in order, refuses one of another kind than the program waits for
-(`expect`), runs the function of a Compute and raises its error inside the program, and stores checkpoints.
+(`expect`), runs the function of a Compute and raises its error inside the program, stores checkpoints and keeps
+deadlines.
 There are no retries inside a program: a run that ends early resumes from a checkpoint.
 """
 
@@ -64,7 +65,18 @@ class Checkpoint:
     state: Mapping[str, NDArray[np.generic]]
 
 
-Effect: TypeAlias = Send | Receive | Compute | Checkpoint
+@dataclass(frozen=True, slots=True)
+class Deadline:
+    """Bound all waits from here to the next Deadline together to `seconds`; 0: each only as the driver bounds it.
+
+    A Receive that hasn't got its message by then raises PeerTimeout in the program. The clock is the driver's:
+    `simulate`, where waiting takes no time, does nothing.
+    """
+
+    seconds: float
+
+
+Effect: TypeAlias = Send | Receive | Compute | Checkpoint | Deadline
 Program: TypeAlias = Generator[Effect, object, R]
 
 
@@ -213,6 +225,8 @@ class _Simulation:
                 case Checkpoint():
                     if self.keep is not None:
                         self.keep(role, effect)
+                    effect = self.resume(role)
+                case Deadline():
                     effect = self.resume(role)
                 case _:
                     raise ProtocolError(f"{role} yielded {type(effect).__name__}, which is not an effect")

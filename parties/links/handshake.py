@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from parties.running.drive import Traffic
+from parties.running.traffic import Traffic
 from protocols import wire
 from protocols.approval import PartyApproval, parse_approvals, verify_all
 from protocols.audit import SignedHead, parse_head

@@ -5,8 +5,6 @@ size, decode, gate, hand to the program.  So what the manifest doesn't list neit
 after a crash the log says at most how many messages were used, never fewer.
 """
 
-import hashlib
-import struct
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -14,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final, Generic, Protocol, TypeVar, cast
 
 from parties.links.link import Check, Link, never_stops
+from parties.running.traffic import Traffic
 from protocols import wire
 from protocols.errors import (
     PEER_FAULTS,
@@ -27,92 +26,19 @@ from protocols.errors import (
     Stopped,
 )
 from protocols.gate import Gate
-from protocols.program import Checkpoint, Compute, Effect, Program, Receive, Send, expect
+from protocols.program import Checkpoint, Compute, Deadline, Effect, Program, Receive, Send, expect
 from protocols.request import Release
 
 R = TypeVar("R")
 RESERVED_AT_ONCE: Final = 256
 """Messages, sent and received together, that one synced audit entry covers."""
-_LENGTH: Final = struct.Struct("!Q")
-_HASH_LATER: Final = 1 << 23
+_SLOWEST_BYTES_PER_S: Final = 1e6
 
 
 class Reserve(Protocol):
     """Notes durably that messages up to number `last` of this run count as used; returns when that is on the disk."""
 
     def __call__(self, first: int, last: int) -> None: ...
-
-
-class Transcript:
-    """SHA-256 over all messages of one direction in order, each after its length.
-
-    Hashing waits until `settle`, which the driver calls after a send, when the peer has something to do too.
-    """
-
-    def __init__(self) -> None:
-        self._hash = hashlib.sha256()
-        self._waiting: list[bytes] = []
-        self._waiting_bytes = 0
-
-    def add(self, data: bytes) -> None:
-        """Takes one message into the transcript."""
-        self._waiting.append(data)
-        self._waiting_bytes += len(data)
-        if self._waiting_bytes > _HASH_LATER:
-            self.settle()
-
-    def settle(self) -> None:
-        """Hashes what is waiting."""
-        for data in self._waiting:
-            self._hash.update(_LENGTH.pack(len(data)))
-            self._hash.update(data)
-        self._waiting.clear()
-        self._waiting_bytes = 0
-
-    def digest(self) -> str:
-        """The hash so far, hex."""
-        self.settle()
-        return self._hash.hexdigest()
-
-
-@dataclass(slots=True)
-class Direction:
-    """What went one way on one link."""
-
-    messages: int = 0
-    size: int = 0
-    """Bytes of all encoded messages."""
-    transcript: Transcript = field(default_factory=Transcript)
-
-    def add(self, data: bytes) -> None:
-        """Counts one message."""
-        self.messages += 1
-        self.size += len(data)
-        self.transcript.add(data)
-
-
-class Traffic:
-    """What this side has sent to and received from each role so far; `Gate.summary` has it by kind."""
-
-    def __init__(self, roles: Iterable[str]) -> None:
-        names = tuple(roles)
-        self.sent = {role: Direction() for role in names}
-        self.received = {role: Direction() for role in names}
-
-    @property
-    def bytes_sent(self) -> int:
-        """Bytes of all encoded messages sent."""
-        return sum(direction.size for direction in self.sent.values())
-
-    @property
-    def bytes_received(self) -> int:
-        """Bytes of all encoded messages received."""
-        return sum(direction.size for direction in self.received.values())
-
-    @property
-    def messages(self) -> int:
-        """Messages both ways."""
-        return sum(one.messages for way in (self.sent, self.received) for one in way.values())
 
 
 def largest_message(manifest: Iterable[Release], sender: str, receiver: str) -> int:
@@ -151,7 +77,8 @@ class Driver:
 
     `links` and `inbound_limits` (bytes of the largest message) are by the other parties' roles; `kinds` are all
     messages that may be decoded; `take` has each message first; `check` raises when this side shall stop; `message_s`
-    bounds the wait for one. What goes wrong with a peer is noted in `faults`, the newest by role.
+    bounds the wait for one, and a program's Deadline by the `clock` (seconds) several. What goes wrong with a peer is
+    noted in `faults`, the newest by role.
     """
 
     links: Mapping[str, Link]
@@ -164,7 +91,16 @@ class Driver:
     check: Check = never_stops
     save: Callable[[Checkpoint], None] = drop
     message_s: float = 1800.0
+    clock: Callable[[], float] = time.monotonic
     faults: dict[str, FedaccordError] = field(default_factory=dict)
+
+
+def reading_s(limit: int) -> float:
+    """Seconds past a deadline for a message of at most `limit` bytes that was sent before it.
+
+    Nobody reads one link while another is waited for, so that much of the message may still be at its sender.
+    """
+    return 1.0 + limit / _SLOWEST_BYTES_PER_S
 
 
 class _PeerFault(Exception):
@@ -211,7 +147,7 @@ def _faults_of_the_peer() -> Iterator[None]:
 
 
 class _Drive(Generic[R]):
-    """The state of one `drive`: how many messages are reserved."""
+    """The state of one `drive`: how many messages are reserved, and until when waits go on."""
 
     def __init__(self, program: Program[R], driver: Driver) -> None:
         self._program = program
@@ -219,6 +155,7 @@ class _Drive(Generic[R]):
         self._kinds = driver.kinds
         self._used = 0
         self._reserved = 0
+        self._until: float | None = None
 
     def run(self) -> R:
         check = self._driver.check
@@ -242,6 +179,9 @@ class _Drive(Generic[R]):
                 return self._resume(lambda: self._computed(function, arguments))
             case Checkpoint():
                 self._driver.save(effect)
+                return self._resume(lambda: self._program.send(None))
+            case Deadline(seconds):
+                self._until = self._driver.clock() + seconds if seconds else None
                 return self._resume(lambda: self._program.send(None))
         raise ProtocolError(f"the program yielded {type(effect).__name__}, which is no effect")
 
@@ -290,12 +230,11 @@ class _Drive(Generic[R]):
         traffic.received[to].transcript.settle()
 
     def _receive(self, sender: str, kind: type[wire.Message]) -> wire.Message:
-        link = self._link(sender)
+        link, limit = self._link(sender), self._driver.inbound_limits.get(sender, 0)
         with _faults_of_the_peer():
-            data = next_message(link, sender, self._driver.message_s, self._driver.take)
+            data = next_message(link, sender, self._patience(limit), self._driver.take)
         self._use()  # only now: a run whose peer ends before its first message has used nothing
         with _faults_of_the_peer():
-            limit = self._driver.inbound_limits.get(sender, 0)
             if len(data) > limit:
                 raise GateError(
                     f"inbound {sender}: a message of {len(data)} bytes, at most {limit} are allowed"
@@ -304,6 +243,13 @@ class _Drive(Generic[R]):
             self._driver.gate.inbound(sender, message, len(data))
             self._driver.traffic.received[sender].add(data)
             return expect(sender, kind, message)
+
+    def _patience(self, limit: int) -> float:
+        """Seconds to wait now for a message of at most `limit` bytes."""
+        longest = self._driver.message_s
+        if self._until is None:
+            return longest
+        return min(longest, max(self._until - self._driver.clock(), reading_s(limit)))
 
     def _link(self, role: str) -> Link:
         link = self._driver.links.get(role)

@@ -5,9 +5,10 @@ from dataclasses import dataclass
 
 from parties.links.handshake import check_goodbye, goodbye
 from parties.links.link import Check, Link
-from parties.running.drive import Traffic, next_message
+from parties.running.drive import next_message
 from parties.running.heads import HeadExchange
 from parties.running.pen import WorkerPen
+from parties.running.traffic import Traffic
 from protocols.errors import PEER_FAULTS, FedaccordError, PeerStopped, RevokedRun
 from protocols.request import ComputationRequest
 

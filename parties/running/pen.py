@@ -6,9 +6,9 @@ from datetime import datetime
 from pathlib import Path
 
 from parties.links.handshake import Peer
-from parties.running.drive import Traffic
 from parties.running.ending import End
 from parties.running.runspec import RESULT_DETAIL, RunSpec, State
+from parties.running.traffic import Traffic
 from protocols.audit import AuditEvent, AuditLog, Result, SignedHead, head_detail
 from protocols.errors import AuditError, FedaccordError
 from protocols.gate import ReleaseUse

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Final
 
 from parties.home.private_files import write_json
-from parties.running.drive import Traffic
 from parties.running.runspec import PROGRESS_FILE, Snapshot, State, read_snapshot
+from parties.running.traffic import Traffic
 from protocols.program import Progress
 
 _BETWEEN_S: Final = 0.2

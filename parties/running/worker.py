@@ -27,7 +27,7 @@ from parties.home.private_files import make_private_folder, write_json, write_pr
 from parties.links.connect import Connected, Connecting, peers_of
 from parties.links.handshake import agreed_step, hello, led_step
 from parties.running.checkpoints import KEPT, Checkpoints
-from parties.running.drive import Driver, Traffic, drive, largest_message, made_up
+from parties.running.drive import Driver, drive, largest_message, made_up
 from parties.running.earlier import RELEASED, EarlierReleases, release_of, split_groups, without
 from parties.running.ending import End, ending
 from parties.running.heads import Giving, HeadExchange
@@ -48,6 +48,7 @@ from parties.running.runspec import (
     load_spec,
 )
 from parties.running.stopping import StopFlag
+from parties.running.traffic import Traffic
 from parties.running.worker_tools import Tools, check_papers
 from protocols import seeds, wire
 from protocols.audit import AuditEvent

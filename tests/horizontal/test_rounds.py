@@ -26,7 +26,7 @@ from protocols.errors import (
     RevokedRun,
     WireError,
 )
-from protocols.program import Checkpoint, Compute, Outcome, Program, Receive, Send, simulate
+from protocols.program import Checkpoint, Compute, Deadline, Outcome, Program, Receive, Send, simulate
 
 CLIENTS = ("client-1", "client-2", "client-3")
 NAN = float("nan")
@@ -67,10 +67,21 @@ def rules(clients: Sequence[str], fraction: float = 1.0, minimum: int = 2, **mor
 
 
 def aggregator(
-    rounds=3, minimum=2, clients=CLIENTS, fraction=1.0, made: Rules | None = None, every=1, **more
+    rounds=3,
+    minimum=2,
+    clients=CLIENTS,
+    fraction=1.0,
+    made: Rules | None = None,
+    every=1,
+    deadline=600.0,
+    **more,
 ):
     config = HorizontalConfig(
-        rounds=rounds, minimum_clients=minimum, maximum_examples=10_000, checkpoint_every=every
+        rounds=rounds,
+        minimum_clients=minimum,
+        maximum_examples=10_000,
+        checkpoint_every=every,
+        round_deadline_s=deadline,
     )
     return aggregator_program(
         State(model=model(0.0)), clients, made or rules(clients, fraction, minimum), config, **more
@@ -228,6 +239,7 @@ class Line:
         self.queues: dict[str, list[Update]] = {}
         self.asked: list[tuple[str, int, str]] = []
         self.kept: list[Checkpoint] = []
+        self.deadlines: list[tuple[int, float]] = []
         self.waiting = 0
 
     def drive(self, program: Program[Outcome]) -> Outcome:
@@ -266,6 +278,9 @@ class Line:
                 return program.send, function(*arguments)
             case Checkpoint():
                 self.kept.append(effect)
+                return program.send, None
+            case Deadline(seconds):
+                self.deadlines.append((self.waiting, seconds))
                 return program.send, None
 
 
@@ -313,6 +328,23 @@ def test_a_late_answer_is_left_out_and_skipped_when_it_comes() -> None:
     assert asked(line, "client-2") == [1, 2, 3]
     failures = [record["failures"] for record in outcome.report["rounds"].values()]
     assert failures == [{"client-2": "peer_timeout"}, {"client-2": "peer_timeout"}, {}]
+
+
+def test_each_round_has_its_deadline_and_so_has_what_is_owed_at_the_end() -> None:
+    line = Line(adds(1.0), {}, late={("client-2", 2)})
+    outcome = line.drive(aggregator(rounds=2, deadline=45.0))
+    assert line.deadlines == [(0, 45.0), (1, 45.0), (2, 45.0)]  # before each round's messages, and at the end
+    assert outcome.report["rounds"]["2"]["failures"] == {"client-2": "peer_timeout"}
+    assert outcome.report["gone"] == {"client-2": "peer_timeout"}
+
+
+def test_late_clients_count_towards_no_minimum_and_the_last_good_model_stays() -> None:
+    line = Line(adds(1.0), {}, late={("client-2", 2), ("client-3", 2)})
+    with pytest.raises(RoundError, match=r"round 2: 1 clients.*client-2 \(peer_timeout\)") as stopped:
+        line.drive(aggregator(rounds=5))
+    assert final(stopped.value.outcome) == 1.0
+    assert stopped.value.outcome.report["last_good"] == "round 1"
+    assert [checkpoint.step for checkpoint in line.kept] == [1]
 
 
 def test_more_answers_than_were_asked_for_are_a_fault() -> None:

@@ -15,6 +15,7 @@ from protocols.errors import DeadlockError, PeerLost, ProtocolError
 from protocols.program import (
     Checkpoint,
     Compute,
+    Deadline,
     Outcome,
     Program,
     Progress,
@@ -488,3 +489,14 @@ def test_records_cannot_be_changed():
         with pytest.raises(AttributeError):
             setattr(record, name, None)
     assert Progress("psi", 0, 1) == Progress("psi", 0, 1, None, "")
+
+
+def test_a_deadline_is_nothing_where_waiting_takes_no_time():
+    def waits():
+        yield Deadline(1e-9)
+        return (yield from receive("active", Gradients)).step
+
+    def sends():
+        yield Send("passive", Gradients(7))
+
+    assert simulate({"passive": waits(), "active": sends()})["passive"] == 7

@@ -1,5 +1,6 @@
 """One program over links: equal to `simulate`, reserved before used, and nothing past the manifest either way."""
 
+import contextlib
 import hashlib
 import struct
 import threading
@@ -14,7 +15,8 @@ import pytest
 from parties.links.link import Link
 from parties.links.memory_link import MemoryLink
 from parties.running.checkpoints import KEPT, Checkpoints
-from parties.running.drive import RESERVED_AT_ONCE, Driver, Traffic, drive, largest_message
+from parties.running.drive import RESERVED_AT_ONCE, Driver, drive, largest_message, reading_s
+from parties.running.traffic import Traffic
 from protocols.errors import (
     CancelledRun,
     FedaccordError,
@@ -28,7 +30,7 @@ from protocols.errors import (
     to_wire,
 )
 from protocols.gate import Gate
-from protocols.program import Checkpoint, Compute, Outcome, Program, Send, receive, simulate
+from protocols.program import Checkpoint, Compute, Deadline, Outcome, Program, Send, receive, simulate
 from protocols.wire import encode
 from tests.parties.running import toy
 
@@ -241,6 +243,41 @@ def test_a_lost_peer_ends_the_wait() -> None:
     p.link.close()
     with pytest.raises(PeerLost, match="retailer"):
         drive(programs()[0], a.driver())
+
+
+class Silent(Link):
+    """A peer that sends nothing; each wait takes as long as it may, by this clock."""
+
+    peer = "silent"
+
+    def __init__(self, clock: list[float]) -> None:
+        self.clock, self.waited = clock, list[float]()
+
+    def receive(self, timeout: float) -> bytes:
+        self.waited.append(timeout)
+        self.clock[0] += timeout
+        raise PeerTimeout("silent")
+
+
+def waits(deadlines: tuple[float, ...]) -> Program[None]:
+    """Waits twice for each of the peers after each deadline."""
+    for seconds in deadlines:
+        yield Deadline(seconds)
+        for peer in ("one", "two"):
+            with contextlib.suppress(PeerTimeout):
+                yield from receive(peer, toy.Rows)
+
+
+def test_a_deadline_bounds_all_waits_together_and_leaves_time_to_read_what_has_come() -> None:
+    clock, (a, _) = [100.0], sides()
+    links = {"one": Silent(clock), "two": Silent(clock)}
+    given = {"links": links, "inbound_limits": {"two": 3_000_000}, "clock": lambda: clock[0]}
+    drive(waits((30.0, 0.0, 20.0)), a.driver(**given, message_s=25.0))
+    # 30 s together: 25 for one, the other 5 for two. Without a deadline 25 s each. Then 20 s, of which one leaves two
+    # nothing but the time for a message of 3 MB at 1 MB a second, and a second.
+    assert links["one"].waited == [25.0, 25.0, 20.0]
+    assert links["two"].waited == [5.0, 25.0, reading_s(3_000_000)]
+    assert reading_s(3_000_000) == 4.0
 
 
 def unlisted(link: Link) -> None:

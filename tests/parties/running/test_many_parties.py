@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 import horizontal
-from horizontal.masked_messages import Ready
 from horizontal.messages import KINDS, Broadcast, Task, Update
 from horizontal.rounds import RoundError
 from horizontal.table_task import from_parameters
@@ -18,7 +17,6 @@ from parties.links.link import Link
 from parties.running.drive import Driver
 from parties.running.heads import AuditHead
 from protocols.errors import PeerStopped
-from protocols.masking import Masks
 from protocols.program import Checkpoint, Outcome
 from protocols.seeds import injected
 from protocols.wire import decode, encode
@@ -26,8 +24,8 @@ from tests.parties.running.wards import (
     AGGREGATOR,
     CLIENTS,
     DATA,
+    PATIENCE_S,
     SEED,
-    WHO,
     Wards,
     parameters,
     simulated,
@@ -91,25 +89,20 @@ def test_sums_under_masks_are_the_same_bits_over_links_as_in_one_process(method:
 
 def test_a_client_that_is_late_with_its_words_ends_a_sum_of_three() -> None:
     """No sum is opened without it, though the others have sent theirs; nobody claims to have finished."""
-
-    def waits(link: Link) -> object:
-        masks = Masks(WHO["client-3"], 1, least=3)
-        assert isinstance(decode(link.receive(20), KINDS), Broadcast)
-        link.send(encode(Ready(1, "", masks.key.public, masks.key.signature)))
-        try:
-            while True:
-                link.receive(20)
-        except PeerStopped as problem:
-            return problem
-
-    wards = Wards(parameters(**SECURE), message_s=0.5, changed={"client-3": waits})
-    ended = wards.run()
-    problem = ended[AGGREGATOR]
+    wards = Wards(parameters(**SECURE), impatient={"client-3": {2}})  # 1: it is ready; 2: its words
+    problem = wards.run()[AGGREGATOR]
     assert isinstance(problem, RoundError)
     assert problem.outcome.report["rounds"]["1"]["failures"] == {"client-3": "peer_timeout"}
     assert problem.outcome.report["last_good"] == "the initial model"
     used = {use.kind: use.messages for use in wards.drivers[AGGREGATOR].gate.summary()}
     assert used["Revealed"] == 0
+
+
+def test_a_client_that_is_late_to_be_ready_leaves_no_sum_of_two() -> None:
+    wards = Wards(parameters(**SECURE), impatient={"client-3": {4}})  # three waits a round: late in round 2
+    problem = wards.run()[AGGREGATOR]
+    assert isinstance(problem, RoundError)
+    assert problem.outcome.report["last_good"] == "round 1"
 
 
 def test_no_checkpoint_holds_a_key_a_seed_or_words_of_a_sum() -> None:
@@ -153,7 +146,7 @@ def after(rounds: int, then: Callable[[Link, Broadcast], object]) -> Callable[[L
 
     def client(link: Link) -> object:
         while True:
-            broadcast = decode(link.receive(20), KINDS)
+            broadcast = decode(link.receive(PATIENCE_S), KINDS)
             assert isinstance(broadcast, Broadcast)
             if broadcast.round > rounds or broadcast.task == Task.FINISH:
                 return then(link, broadcast)
@@ -178,7 +171,8 @@ FAULTS: dict[str, tuple[str, Callable[[Link, Broadcast], object]]] = {
 @pytest.mark.parametrize("fault", list(FAULTS))
 def test_a_clients_fault_costs_it_the_round_and_nobody_else(fault: str) -> None:
     code, does = FAULTS[fault]
-    wards = Wards(parameters(), message_s=1.0, changed={"client-3": after(2, does)})
+    # After its fault in round 3 it says nothing more, for which the aggregator needn't wait.
+    wards = Wards(parameters(), {"client-3": range(4, 99)}, changed={"client-3": after(2, does)})
     ended = wards.run()
     assert ended.keys() == {AGGREGATOR, *CLIENTS}
     for role in (AGGREGATOR, "client-1", "client-2"):
@@ -193,22 +187,18 @@ def test_a_clients_fault_costs_it_the_round_and_nobody_else(fault: str) -> None:
 
 
 def test_a_late_answer_is_skipped_and_the_client_takes_part_again() -> None:
-    import time
-
-    def late(link: Link, broadcast: Broadcast) -> None:
-        time.sleep(0.5)
-        answer(link, broadcast)
-        after(9, answer_nothing)(link)
-
-    def answer_nothing(link: Link, broadcast: Broadcast) -> None:
-        assert broadcast.task == Task.FINISH
-
-    ended = Wards(parameters(rounds=5), message_s=0.3, changed={"client-3": after(1, late)}).run()
+    """Its answer of round 2 comes before that of round 3, and takes part in neither."""
+    wards = Wards(parameters(rounds=5), impatient={"client-3": {2}})
+    ended = wards.run()
     report = ended[AGGREGATOR].report  # type: ignore[attr-defined]
     assert report["rounds"]["2"]["failures"] == {"client-3": "peer_timeout"}
+    assert list(report["rounds"]["2"]["clients"]) == ["client-1", "client-2"]
+    assert all(list(report["rounds"][number]["clients"]) == list(CLIENTS) for number in ("1", "3", "4", "5"))
     assert report["end"] == "done"
-    assert "client-3" in report["rounds"]["5"]["clients"]
     assert "gone" not in report
+    for role in CLIENTS:
+        assert same_bits(ended[role].artifacts, ended[AGGREGATOR].artifacts)  # type: ignore[attr-defined]
+    assert list(ended["client-3"].report["rounds"]) == ["1", "2", "3", "4", "5"]  # type: ignore[attr-defined]
 
 
 def test_with_too_few_clients_nobody_claims_to_have_finished() -> None:

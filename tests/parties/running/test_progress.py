@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from parties.running.drive import Traffic
 from parties.running.progress import ProgressFile
 from parties.running.runspec import PROGRESS_FILE, State, read_snapshot
+from parties.running.traffic import Traffic
 from protocols.program import Progress
 
 

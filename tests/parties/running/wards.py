@@ -1,6 +1,6 @@
 """Three clients and an aggregator of `horizontal.train`, on small tables, over memory links."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
@@ -11,8 +11,9 @@ from parties.computation import NO_DATA, Inputs, Parameters
 from parties.links.link import Link
 from parties.links.memory_link import MemoryLink
 from parties.roles.simulating import LocalSettings, simulate_run
-from parties.running.drive import Driver, Traffic, drive, largest_message
-from protocols.errors import to_wire
+from parties.running.drive import Driver, drive, largest_message
+from parties.running.traffic import Traffic
+from protocols.errors import PeerTimeout, to_wire
 from protocols.gate import Gate
 from protocols.masking import identities
 from protocols.program import Checkpoint, Outcome, Program
@@ -23,6 +24,8 @@ TRAIN = catalog.CATALOG["horizontal.train"]
 AGGREGATOR = "aggregator"
 CLIENTS = ("client-1", "client-2", "client-3")
 SEED = 3
+PATIENCE_S = 120.0
+"""For a message that does come, however busy the machine is."""
 WHO = identities((AGGREGATOR, *CLIENTS))
 FEATURES = {"age": [20, 80], "dose": [-3, 3], "sex": ["f", "m"]}
 SHORT: Mapping[str, object] = {
@@ -91,15 +94,38 @@ def program(role: str, given: Parameters, resume: Mapping[str, object] | None = 
     )
 
 
+class Impatient(Link):
+    """The aggregator's end of a link, on which waits of these numbers find nothing at once."""
+
+    def __init__(self, link: Link, without: Container[int]) -> None:
+        self._link, self._without, self._waits = link, without, 0
+
+    @property
+    def peer(self) -> str:
+        return self._link.peer
+
+    def send(self, data: bytes) -> None:
+        self._link.send(data)
+
+    def receive(self, timeout: float) -> bytes:
+        self._waits += 1
+        if self._waits in self._without:
+            raise PeerTimeout(f"{self.peer} sent no message in time")
+        return self._link.receive(timeout)
+
+    def close(self, code: str = "") -> None:
+        self._link.close(code)
+
+
 @dataclass
 class Wards:
     """One run over memory links; what `changed` has for a role is done in its place, at its end of its link.
 
-    The aggregator waits for `message_s` seconds for an answer.
+    The aggregator gives up its waits of these numbers (from 1) for a client in `impatient`, as if time had run out.
     """
 
     given: Parameters
-    message_s: float = 20.0
+    impatient: Mapping[str, Container[int]] = field(default_factory=dict)
     changed: Mapping[str, Callable[[Link], object]] = field(default_factory=dict)
     saved: dict[str, list[Checkpoint]] = field(default_factory=dict)
     drivers: dict[str, Driver] = field(default_factory=dict)
@@ -108,7 +134,8 @@ class Wards:
         """The outcome of each role, or what it raised; a side that fails tells its peers the code."""
         links: dict[str, dict[str, Link]] = {role: {} for role in (AGGREGATOR, *CLIENTS)}
         for client in CLIENTS:
-            links[AGGREGATOR][client], links[client][AGGREGATOR] = MemoryLink.pair(AGGREGATOR, client)
+            here, links[client][AGGREGATOR] = MemoryLink.pair(AGGREGATOR, client)
+            links[AGGREGATOR][client] = Impatient(here, self.impatient.get(client, ()))
         with ThreadPoolExecutor(len(links)) as pool:
             running = {
                 role: pool.submit(self._one, role, links[role], (resume or {}).get(role)) for role in links
@@ -127,7 +154,7 @@ class Wards:
             reserve=lambda first, last: None,
             traffic=Traffic(links),
             save=self.saved.setdefault(role, []).append,
-            message_s=self.message_s if role == AGGREGATOR else 30.0,
+            message_s=PATIENCE_S,
         )
         try:
             return drive(program(role, self.given, resume), driver)
