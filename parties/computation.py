@@ -175,8 +175,7 @@ class Computation:
     that its worker decodes. `model_left` and `model_used` say what model a run leaves and uses, if any;
     `own_rows` reads what it left about people of this party's own (None: nothing). `star` is for one whose number of
     parties is open: its `roles` are centre and spoke. `from_schemas(given, schemas)` adds settings that follow from
-    what the datasites publish of the blocks, by role. Artifacts whose names begin with `released_groups` hold the rows
-    behind the part of the report that the name's rest names: they are compared with earlier releases, and don't stay.
+    what the datasites publish of the blocks, by role.
     """
 
     name: str
@@ -200,7 +199,6 @@ class Computation:
     own_rows: Callable[[Arrays], OwnRows | None] | None = None
     star: Star | None = None
     check_seats: CheckSeats = lambda parameters, organisations, analyst: None
-    released_groups: str = ""
     from_schemas: (
         Callable[[Mapping[str, object], Mapping[str, "BlockSchema"]], Mapping[str, object]] | None
     ) = None

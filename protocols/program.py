@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Container, Generator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias, TypeVar, TypeVarTuple, cast
 
 import numpy as np
@@ -101,10 +101,15 @@ def silent(progress: Progress) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a program leaves: `report` may be released by the disclosure rules, `artifacts` stay here."""
+    """What a program leaves: `report` may be released by the disclosure rules, `artifacts` stay here.
+
+    `people` are the own rows behind the report's numbers, by name; for a comparison with earlier releases, and neither
+    released nor kept. Names that begin with "people" say who counts in a number of people, others what else is told.
+    """
 
     report: Mapping[str, Json]
     artifacts: Mapping[str, NDArray[np.generic]]
+    people: Mapping[str, NDArray[np.int64]] = field(default_factory=dict)
 
 
 def expect(sender: str, kind: type[M], message: object) -> M:

@@ -60,6 +60,7 @@ from vertical.results import (
     model_artifacts,
     pseudo_report,
     row_artifacts,
+    told_people,
     vote_artifacts,
 )
 from vertical.schedule import (
@@ -153,7 +154,8 @@ def train_and_evaluate(
     }
     artifacts = {**part.pack(), **vote_artifacts(votes), **baselines.artifacts}
     kept = {**alignment_artifacts(groups), **row_artifacts(groups)}
-    return Outcome({**report, **search_report(search, choice, network)}, {**artifacts, **kept})
+    shown = {**report, **search_report(search, choice, network)}
+    return Outcome(shown, {**artifacts, **kept}, told_people(groups, labels))
 
 
 def _components(config: FedCVTConfig, groups: Groups, resume: State | None) -> Program[NDArray[np.float32]]:

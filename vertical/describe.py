@@ -21,8 +21,6 @@ from vertical.use_config import People
 
 COLUMN = "column "
 """Before a column's name in the report: so no column can be taken for one of the report's own words."""
-GROUP = "group."
-"""Before a name of the report: the artifact (m,) of the rows that its numbers stand on."""
 RARE = "(rare levels)"
 
 
@@ -53,7 +51,7 @@ def describe_program(data: PartyData, config: DescribeConfig, group: int) -> Pro
     yield from ()
     rows = _rows(data, config)
     persons = _persons(data, rows)
-    artifacts: dict[str, NDArray[np.generic]] = {GROUP + "people": rows}
+    people: dict[str, Rows] = {"people": rows}
     total = len(np.unique(persons))
     report: dict[str, Json] = {"people": total}
     for column in data.table.columns:
@@ -62,8 +60,8 @@ def describe_program(data: PartyData, config: DescribeConfig, group: int) -> Pro
             **_described(column.take(rows[there]), persons[there], config, group),
             "within": total,
         }
-        artifacts[GROUP + COLUMN + column.name] = rows[there]
-    return Outcome(report, artifacts)
+        people[COLUMN + column.name] = rows[there]
+    return Outcome(report, {}, people)
 
 
 def _rows(data: PartyData, config: DescribeConfig) -> Rows:

@@ -153,14 +153,14 @@ def _views(encoder: ViewEncoder, features: Tensor) -> NDArray[np.float32]:
 
 
 def _outcome(groups: Groups, artifacts: dict[str, NDArray[np.generic]]) -> Outcome:
-    people = {
-        "aligned_train": len(groups.aligned_train),
-        "aligned_test": len(groups.aligned_test),
-        "passive_only": len(groups.alone),
-    }
     rows = {
-        "rows.aligned_train": groups.aligned_train,
-        "rows.aligned_test": groups.aligned_test,
-        "rows.passive_only": groups.alone,
+        "aligned_train": groups.aligned_train,
+        "aligned_test": groups.aligned_test,
+        "passive_only": groups.alone,
     }
-    return Outcome(report={"groups": people}, artifacts={**artifacts, **alignment_artifacts(groups), **rows})
+    kept = {f"rows.{name}": each for name, each in rows.items()}
+    return Outcome(
+        report={"groups": {name: len(each) for name, each in rows.items()}},
+        artifacts={**artifacts, **alignment_artifacts(groups), **kept},
+        people={f"people.{name}": each for name, each in rows.items()},
+    )

@@ -20,6 +20,7 @@ from vertical.groups import Groups
 from vertical.metrics import Scores, evaluate
 from vertical.own_network import OwnNetwork
 from vertical.predict import Situation
+from vertical.table import Rows
 from vertical.training import Features, parameters, to_array
 from vertical.vote import Vote
 
@@ -162,6 +163,22 @@ def alignment_artifacts(groups: Groups) -> Artifacts:
     """
     counts = {"common": groups.common, "split_differs": groups.split_differs, **groups.per_split}
     return {f"people.{name}": np.array(count, np.int64) for name, count in counts.items()}
+
+
+def told_people(groups: Groups, labels: Labels) -> dict[str, Rows]:
+    """Own rows behind the report's numbers: of each group, and of those in it with a label and without one."""
+    found: dict[str, Rows] = {}
+    for name, rows, codes in (
+        ("aligned_train", groups.aligned_train, labels.aligned),
+        ("aligned_test", groups.aligned_test, labels.test),
+        ("active_only", groups.alone, labels.alone),
+    ):
+        known = (codes >= 0).numpy()
+        found[f"people.{name}"] = rows
+        if not known.all():
+            found[f"people.{name}.labelled"] = rows[known]
+            found[f"people.{name}.unlabelled"] = rows[~known]
+    return found
 
 
 def row_artifacts(groups: Groups) -> Artifacts:

@@ -58,12 +58,20 @@ class UseRun:
 class UsePeople:
     """Own row numbers: the common people (m,) in the order both hold, and this party's others in its own order.
 
-    `left_out` is how many others more there are than the request allows; they take no part.
+    `left_out` are the others that the request doesn't allow for; they take no part.
     """
 
     common: Rows
     alone: Rows
-    left_out: int = 0
+    left_out: Rows
+
+    def told(self) -> dict[str, Rows]:
+        """Own rows behind a report's numbers."""
+        return {
+            "people.common": self.common,
+            "people.alone": self.alone,
+            "people.left_out": self.left_out,
+        }
 
 
 def check_part(part: ActivePart | PassivePart, config: UseConfig) -> None:
@@ -122,7 +130,8 @@ def _people(
 ) -> UsePeople:
     common = rows[alignment.rows]
     alone = private_order(data.keys, np.setdiff1d(rows, common), seed)
-    return UsePeople(common=common, alone=alone[:most], left_out=len(alone) - len(alone[:most]))
+    most = len(alone) if most is None else most
+    return UsePeople(common=common, alone=alone[:most], left_out=alone[most:])
 
 
 def show_common(show: Show, data: PartyData, people: UsePeople, config: UseConfig) -> Program[None]:
@@ -140,7 +149,7 @@ def show_alone(show: Show, data: PartyData, people: UsePeople, config: UseConfig
 
 def shown_report(people: UsePeople) -> dict[str, Json]:
     """The passive party's report: of how many of its others it showed the views, and of how many it didn't."""
-    return {"shown": {"people": len(people.alone)}, "left_out": {"people": people.left_out}}
+    return {"shown": {"people": len(people.alone)}, "left_out": {"people": len(people.left_out)}}
 
 
 def receive_common(people: UsePeople, config: UseConfig) -> Program[NDArray[np.float32]]:

@@ -71,7 +71,7 @@ def active_program(data: PartyData, part: ActivePart, config: UseConfig, run: Us
         "filled.active.unique": to_array(active_views.unique),
         "filled.active.common": to_array(active_views.common),
     }
-    return Outcome(report, artifacts)
+    return Outcome(report, artifacts, people.told())
 
 
 def passive_program(data: PartyData, part: PassivePart, config: UseConfig, run: UseRun) -> Program[Outcome]:
@@ -82,7 +82,7 @@ def passive_program(data: PartyData, part: PassivePart, config: UseConfig, run: 
     run.observe(Progress("show", 0, 1))
     yield from show_alone(part.show, data, people, config)
     run.observe(Progress("show", 1, 1))
-    return Outcome(shown_report(people), {"rows.passive_only": people.alone})
+    return Outcome(shown_report(people), {"rows.passive_only": people.alone}, people.told())
 
 
 @torch.no_grad()

@@ -81,7 +81,7 @@ def active_program(data: PartyData, part: ActivePart, config: PredictConfig, run
         artifacts = {}
     run.observe(Progress("predict", 1, 1))
     numbers = {made.situation.value: {"people": len(made.probabilities)} for made in predictions}
-    return Outcome({"predicted": numbers}, artifacts)
+    return Outcome({"predicted": numbers}, artifacts, people.told())
 
 
 def passive_program(
@@ -98,9 +98,10 @@ def passive_program(
         yield from show_alone(part.show_all, data, people, config)
     run.observe(Progress("show", 1, 1))
     if not receives:
-        return Outcome({}, {})
+        return Outcome({}, {}, people.told())
     predictions = yield from _receive(config, people)
-    return Outcome({} if config.only_common else shown_report(people), kept(config, people, predictions))
+    report = {} if config.only_common else shown_report(people)
+    return Outcome(report, kept(config, people, predictions), people.told())
 
 
 def kept(

@@ -71,7 +71,8 @@ def active_program(data: PartyData, part: ActivePart, config: VoteConfig, run: U
     report: dict[str, Json] = {
         "pseudo_labels": {group: counts(vote, part.classes) for group, vote in votes.items()}
     }
-    return Outcome(report, _artifacts(votes, rows, part.classes))
+    unlabelled = {f"people.{group}.unlabelled": at for group, at in rows.items()}
+    return Outcome(report, _artifacts(votes, rows, part.classes), {**people.told(), **unlabelled})
 
 
 def passive_program(data: PartyData, part: PassivePart, config: VoteConfig, run: UseRun) -> Program[Outcome]:
@@ -84,7 +85,7 @@ def passive_program(data: PartyData, part: PassivePart, config: VoteConfig, run:
         yield from show_common(part.show, data, people, config)
     yield from show_alone(part.show, data, people, config)
     run.observe(Progress("show", 1, 1))
-    return Outcome(shown_report(people), {"rows.passive_only": people.alone})
+    return Outcome(shown_report(people), {"rows.passive_only": people.alone}, people.told())
 
 
 def counts(vote: Vote, classes: Sequence[str]) -> Json:

@@ -6,7 +6,7 @@ from parties.computation import Computation, Inputs, MockPeople, Parameters, Row
 from protocols.program import Outcome, Program
 from protocols.settings import check_names, from_parameters, to_parameters
 from vertical.describe import COLUMN as COLUMN
-from vertical.describe import GROUP, DescribeConfig, describe_program
+from vertical.describe import DescribeConfig, describe_program
 from vertical.table import Split
 from vertical.use_config import People
 
@@ -55,7 +55,6 @@ DESCRIBE = Computation(
     mock_people=_mock_people,
     program=_program,
     kinds=lambda: (),
-    released_groups=GROUP,
 )
 
 

@@ -59,6 +59,13 @@ def client_rows(data: PartyData, task: TableTask) -> tuple[Examples, Examples | 
     return training, validation if len(validation) else None, test if len(test) else None
 
 
+def labelled_rows(data: PartyData) -> dict[str, NDArray[np.int64]]:
+    """The rows that `client_rows` takes, by what a report counts them as."""
+    known = np.zeros(len(data.keys), bool) if data.labels is None else data.labels >= 0
+    splits = {"training": Split.TRAIN, "validation": Split.VALIDATION, "test": Split.TEST}
+    return {f"people.{name}": np.flatnonzero(known & (data.split == split)) for name, split in splits.items()}
+
+
 def class_counts(rows: Examples, task: TableTask) -> dict[str, int]:
     """How many of the rows are of each class that occurs."""
     counts = torch.bincount(rows.labels, minlength=len(task.classes)).tolist()

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from parties.computation import Arrays, Computation, Inputs, MockPeople, ModelLeft, Parameters, Rows, Star
 from protocols.errors import ConfigError, ModelError, RequestError
@@ -99,7 +100,7 @@ def _program(inputs: Inputs) -> Program[Outcome]:
     from horizontal.released import aggregator_report, client_report
     from horizontal.table_task import from_parameters
     from horizontal.work import ClientWork
-    from parties.catalog.horizontal_tables import class_counts, client_rows
+    from parties.catalog.horizontal_tables import class_counts, client_rows, labelled_rows
 
     settings = inputs.settings
     task, config = from_parameters(settings.parameters)
@@ -115,23 +116,25 @@ def _program(inputs: Inputs) -> Program[Outcome]:
             resume=inputs.resume,
             identity=inputs.identity,
         )
-        return _ending(program, aggregator_report, settings.parameters)
+        return _ending(program, aggregator_report, settings.parameters, {})
     training, validation, test = client_rows(inputs.data, task)
     data = ClientData(training=training, validation=validation, test=test)
     work = ClientWork(model, data, config, inputs.seed)
     program = client_program(work, observe=inputs.observe, resume=inputs.resume, identity=inputs.identity)
     counts = {} if test is None else class_counts(test, task)
-    return _ending(program, lambda report: client_report(report, counts), settings.parameters)
+    people = labelled_rows(inputs.data)
+    return _ending(program, lambda report: client_report(report, counts), settings.parameters, people)
 
 
 def _ending(
     program: Program[Outcome],
     report: Callable[[Mapping[str, Json]], Mapping[str, Json]],
     parameters: Parameters,
+    people: Mapping[str, NDArray[np.int64]],
 ) -> Program[Outcome]:
     """The program, whose report then is in the form of the disclosure rules, and whose model is a model's part."""
     outcome = yield from program
-    return Outcome(report(outcome.report), _artifacts(outcome.artifacts, parameters))
+    return Outcome(report(outcome.report), _artifacts(outcome.artifacts, parameters), people)
 
 
 def _artifacts(left: Arrays, parameters: Parameters) -> Arrays:

@@ -42,11 +42,16 @@ class Hello(wire.Message):
 
 @dataclass(frozen=True, slots=True)
 class Goodbye(wire.Message):
-    """A worker's last message: its log's closing head, and the hashes of all it sent to and received from this peer."""
+    """A worker's last message: its log's closing head, and the hashes of all it sent to and received from this peer.
+
+    `held` says that its party's people differ too little from those of an earlier release: then neither side may tell
+    the analyst exact numbers of this run.
+    """
 
     head: str
     sent: str
     received: str
+    held: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,21 +139,25 @@ def led_step(own: Iterable[int], leader: Iterable[int]) -> int:
     return max((step for step in own if step <= newest), default=0)
 
 
-def goodbye(head: str, traffic: Traffic, role: str) -> bytes:
+def goodbye(head: str, traffic: Traffic, role: str, *, held: bool) -> bytes:
     """The bytes of this side's goodbye to that role."""
-    return wire.encode(
-        Goodbye(head, traffic.sent[role].transcript.digest(), traffic.received[role].transcript.digest())
-    )
+    sent, received = traffic.sent[role].transcript.digest(), traffic.received[role].transcript.digest()
+    return wire.encode(Goodbye(head, sent, received, held))
 
 
-def check_goodbye(data: bytes, request: ComputationRequest, traffic: Traffic, role: str) -> SignedHead:
-    """The peer's closing head; ProtocolError when the two sides don't agree on what was sent and received."""
+def check_goodbye(
+    data: bytes, request: ComputationRequest, traffic: Traffic, role: str
+) -> tuple[SignedHead, bool]:
+    """The peer's closing head, and whether it holds numbers back.
+
+    ProtocolError when the two sides don't agree on what was sent and received.
+    """
     came = wire.decode(data, (Goodbye,), limit=HELLO_LIMIT)
     assert isinstance(came, Goodbye)
     own = (traffic.received[role].transcript.digest(), traffic.sent[role].transcript.digest())
     if (came.sent, came.received) != own:
         raise ProtocolError(f"{party(request, role).name} and we don't agree on the messages of this run")
-    return parse_peer_head(came.head, request, role)
+    return parse_peer_head(came.head, request, role), came.held
 
 
 def approvals_of(text: str, request: ComputationRequest, now: datetime) -> tuple[PartyApproval, ...]:

@@ -12,8 +12,9 @@ from protocols.request import ComputationRequest, blocks_of
 
 NOTHING = "nothing was computed on these blocks yet"
 CHECK = (
-    "numbers of a description are held against the people of earlier ones and suppressed when they differ by fewer "
-    "than k; results of other computations are listed here and compared by nobody but you"
+    "numbers are held back, and scores rounded more coarsely, when the block's people or those behind a number differ "
+    "from those of an earlier release by fewer than k; what several requests tell together otherwise, and what a run's "
+    "end itself tells, is compared by nobody but you"
 )
 
 
@@ -48,9 +49,13 @@ def _own_blocks(request: ComputationRequest, name: str) -> dict[str, int]:
 
 
 def _suppressed(state: State, block: str, digest: str) -> str:
-    """How many numbers of its descriptions were held back for their difference to an earlier one."""
-    count = 0
+    """What of its numbers was held back for their difference to earlier ones, and why."""
+    groups, reasons = 0, set[str]()
     for path in sorted((state.folder / RELEASED / block).glob(f"{digest}-*.json")):
-        names = read_json(path).get("suppressed")
-        count += len(names) if isinstance(names, list) else 0
-    return f", {count} groups suppressed for their difference to earlier ones" if count else ""
+        record = read_json(path)
+        names = record.get("suppressed")
+        groups += len(names) if isinstance(names, list) else 0
+        reasons |= {str(record["held"])} if record.get("held") else set()
+    if reasons:
+        return f", exact numbers held back: {'; '.join(sorted(reasons))}"
+    return f", {groups} groups suppressed for their difference to earlier ones" if groups else ""

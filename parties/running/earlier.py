@@ -1,12 +1,22 @@
 """Which people stood behind what this party released before, so that a difference of two releases tells of nobody.
 
 Two counts that are each large enough give a small group away when one is subtracted from the other: before and after a
-person was erased, or of people who nearly all are the same. So a number is suppressed whose people differ from those of
-an earlier release of the same name, on any version of the block and to any analyst (two may talk), by fewer than k.
+person was erased, or of people who nearly all are the same. So numbers are held back
+
+- when the block's people differ from those of an earlier release from any version of it by fewer than k: all numbers of
+  the run, wherever the few are in it, since the place that is missing would tell just that;
+- when those who count in one number, or in several that can be added, differ so from those of an earlier number or sum:
+  all numbers of a run of several parties, in which who is counted depends on the other's people; of a party of its own
+  only what stands on these;
+- when a vote by the same model on as many people gives a class nearly as many as an earlier one did: votes with
+  slightly different thresholds;
+- when the run uses a model whose training's numbers were held back, of which it could repeat some.
+
+It doesn't matter which analyst asks: two may talk. What was told of exactly the same people may be told again.
 
 A group is kept as sorted 8-byte tags of its people's keys under a secret of this party, in `released/` of the state
 folder. Tags are personal data too: they stay here, and nobody without the secret can make one. A group is recorded
-before it is released; what is suppressed isn't recorded.
+before it is released; what is held back isn't recorded.
 """
 
 import fcntl
@@ -15,14 +25,16 @@ import os
 import secrets
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import combinations
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from parties.home.private_files import make_private_folder, write_json, write_private
+from parties.home.private_files import make_private_folder, read_json, write_json, write_private
+from protocols.held_back import held_back, held_number
 from protocols.program import Json
 from protocols.records import utc_text
 from protocols.request import ComputationRequest, digest
@@ -30,19 +42,53 @@ from protocols.wire import pack_arrays, unpack_arrays
 
 RELEASED = "released"
 """The folder within the state folder."""
+EVERYBODY = "everybody"
+"""The group of all people of the block, in a record."""
+BLOCK, GROUP, VOTES, MODEL, PEER = (
+    "the block's people are nearly those of an earlier release",
+    "people behind a number are nearly those of an earlier one",
+    "the votes are nearly those of an earlier run of the model",
+    "the numbers of the model's training were held back",
+    "another party of the run holds back, or didn't part",
+)
+"""Why a run's numbers are held back, for the party's own reading: the analyst is given one reason for all."""
 Tags = NDArray[np.uint64]
+Groups = Mapping[str, NDArray[np.int64]]
+Votes = Mapping[str, Mapping[str, int]]
+"""By place in the report: number of people and of those with each vote."""
 _SECRET = "secret"
 _TAG_BYTES = 8
+_SUMMED = 3
+"""Sums of up to so many numbers are compared."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Release:
-    """What a run is about to release of one block's people: `facts` are for the party's own reading."""
+    """What a run is about to release of one block's people: `facts` are for the party's own reading.
+
+    `model` is the digest of the training whose model it uses, if any; `alone`: no other party's people count in it.
+    """
 
     block: str
     name: str
     """Of the run, unique: taken up again it is the same one."""
     facts: Mapping[str, str | int]
+    model: str = ""
+    alone: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """What must not be told exactly: for a reason `everything` of the run, or else these groups."""
+
+    everything: str = ""
+    groups: frozenset[str] = field(default_factory=frozenset)
+
+    def of(self, released: Mapping[str, Json], report: Mapping[str, Json], k: int) -> dict[str, Json]:
+        """The released report without it; `report` is the one before the disclosure rules."""
+        if self.everything:
+            return held_back(released, report, k)
+        return {name: held_number(k) if name in self.groups else value for name, value in released.items()}
 
 
 class EarlierReleases:
@@ -51,30 +97,66 @@ class EarlierReleases:
     def __init__(self, folder: Path) -> None:
         self._folder = make_private_folder(folder)
 
-    def differing(
-        self, release: Release, keys: tuple[bytes, ...], groups: Mapping[str, NDArray[np.int64]], k: int
-    ) -> frozenset[str]:
-        """Names of the groups (rows of `keys`) that must not be told; the others are recorded as told from now on."""
+    def compare(
+        self, release: Release, keys: tuple[bytes, ...], groups: Groups, k: int, votes: Votes | None = None
+    ) -> Held:
+        """What of groups (rows of `keys`) and votes must not be told; the rest is recorded as told from now on."""
         with self._locked() as secret:
             tags = {name: _tags(keys, rows, secret) for name, rows in groups.items()}
-            refused = {
-                name
-                for earlier in self._earlier(release)
-                for name, before in earlier.items()
-                if name in tags and 0 < len(np.setxor1d(before, tags[name], assume_unique=True)) < k
-            }
-            told = {name: each for name, each in tags.items() if name not in refused}
-            place = make_private_folder(self._folder / release.block)
-            write_private(place / f"{release.name}.bin", pack_arrays(told))
-            write_json(place / f"{release.name}.json", {**release.facts, "suppressed": sorted(refused)})
-        return frozenset(refused)
+            told = _told(tags, k) | {EVERYBODY: _tags(keys, np.arange(len(keys)), secret)}
+            near = {name for earlier in self._earlier(release) for name in _near(earlier, told, k)}
+            why = self._why(release, near, votes or {}, k)
+            held = Held(everything=why) if why else Held(groups=frozenset(near))
+            self._write(release, held, {name: each for name, each in told.items() if name not in near}, votes)
+        return held
+
+    def hold(self, release: Release) -> None:
+        """Records that nothing of this release was told: another party of its run holds back."""
+        with self._locked():
+            self._write(release, Held(everything=PEER), {}, None)
+
+    def _why(self, release: Release, near: set[str], votes: Votes, k: int) -> str:
+        if EVERYBODY in near:
+            return BLOCK
+        if near and not release.alone:
+            return GROUP
+        if not release.model:
+            return ""
+        for record in self._records(release):
+            if record.get("request") == release.model and record.get("held"):
+                return MODEL
+            before = record.get("votes")
+            if (
+                record.get("model") == release.model
+                and isinstance(before, Mapping)
+                and _near_votes(before, votes, k)
+            ):
+                return VOTES
+        return ""
+
+    def _write(self, release: Release, held: Held, told: Mapping[str, Tags], votes: Votes | None) -> None:
+        place = make_private_folder(self._folder / release.block)
+        kept = {} if held.everything else told
+        facts = {
+            **release.facts,
+            "model": release.model,
+            "held": held.everything,
+            "suppressed": sorted(held.groups),
+            "votes": {} if held.everything else dict(votes or {}),
+        }
+        write_private(place / f"{release.name}.bin", pack_arrays(dict(kept)))
+        write_json(place / f"{release.name}.json", facts)
 
     def _earlier(self, release: Release) -> Iterator[dict[str, Tags]]:
         for path in sorted((self._folder / release.block).glob("*.bin")):
             if path.stem != release.name:
-                yield {
-                    name: tags.astype(np.uint64) for name, tags in unpack_arrays(path.read_bytes()).items()
-                }
+                found = unpack_arrays(path.read_bytes())
+                yield {name: tags.astype(np.uint64) for name, tags in found.items()}
+
+    def _records(self, release: Release) -> Iterator[Mapping[str, object]]:
+        for path in sorted((self._folder / release.block).glob("*.json")):
+            if path.stem != release.name:
+                yield read_json(path)
 
     @contextmanager
     def _locked(self) -> Iterator[bytes]:
@@ -90,12 +172,16 @@ class EarlierReleases:
             os.close(descriptor)
 
 
-def release_of(request: ComputationRequest, role: str, run: int, now: datetime) -> Release:
-    """What this run is about to release of the role's block."""
-    (block,) = (block for block in request.blocks if block.role == role)
+def release_of(request: ComputationRequest, role: str, run: int, now: datetime) -> Release | None:
+    """What this run is about to release of the role's block; None for a role without one."""
+    block = next((block for block in request.blocks if block.role == role), None)
+    if block is None:
+        return None
     return Release(
         block=block.block,
         name=f"{digest(request)}-{run}",
+        model=str(dict(request.parameters).get("model", "")),
+        alone=len(request.parties) == 1,
         facts={
             "analyst": request.analyst.name,
             "request": digest(request),
@@ -106,27 +192,84 @@ def release_of(request: ComputationRequest, role: str, run: int, now: datetime) 
     )
 
 
-def split_groups(
-    artifacts: Mapping[str, NDArray[np.generic]], begin: str
-) -> tuple[dict[str, NDArray[np.int64]], dict[str, NDArray[np.generic]]]:
-    """The artifacts that hold the rows of released groups, by the rest of their names, and those that stay."""
-    groups = {
-        name.removeprefix(begin): rows.astype(np.int64)
-        for name, rows in artifacts.items()
-        if begin and name.startswith(begin)
-    }
-    return groups, {
-        name: array for name, array in artifacts.items() if not begin or not name.startswith(begin)
-    }
+def votes_in(released: Mapping[str, Json], at: str = "") -> dict[str, dict[str, int]]:
+    """The counts by class in a released report, with the number of people beside them, by place."""
+    found: dict[str, dict[str, int]] = {}
+    classes, people = released.get("classes"), released.get("people")
+    if isinstance(classes, Mapping) and isinstance(people, int):
+        counts = {f"class {name}": count for name, count in classes.items() if isinstance(count, int)}
+        found[at] = {"people": people, **counts}
+    for name, value in released.items():
+        if isinstance(value, Mapping):
+            found |= votes_in(value, f"{at}.{name}" if at else name)
+    return found
 
 
-def without(report: Mapping[str, Json], names: frozenset[str], k: int) -> dict[str, Json]:
-    """The released report with what stands on these groups suppressed, and why."""
-    reason = f"differs from an earlier release by fewer than {k} people"
+def _told(groups: Mapping[str, Tags], k: int) -> dict[str, Tags]:
+    """The groups whose numbers the disclosure rules let through: of k people or more, and no large part of another."""
     return {
-        name: {"suppressed": "difference", "reason": reason} if name in names else value
-        for name, value in report.items()
+        name: tags
+        for name, tags in groups.items()
+        if len(tags) >= k
+        and not any(
+            0 < len(other) - len(tags) < k and _contains(other, tags)
+            for other_name, other in groups.items()
+            if _counts_people(name) and _counts_people(other_name)
+        )
     }
+
+
+def _near(earlier: Mapping[str, Tags], now: Mapping[str, Tags], k: int) -> Iterator[str]:
+    """Names of the groups now whose people differ from earlier ones by 1 to k - 1."""
+    for name, tags in now.items():
+        if not _counts_people(name) and name in earlier and _differ_by_few(earlier[name], tags, k):
+            yield name
+    before = _with_sums(earlier)
+    for names, tags in _with_sums(now).items():
+        if any(_differ_by_few(other, tags, k) for other in before.values()):
+            yield from names
+
+
+def _with_sums(groups: Mapping[str, Tags]) -> dict[tuple[str, ...], Tags]:
+    """The groups of people, and sums of those that share nobody and aren't part of another."""
+    people = {name: tags for name, tags in groups.items() if _counts_people(name)}
+    whole = [
+        name
+        for name, tags in people.items()
+        if not any(len(other) > len(tags) and _contains(other, tags) for other in people.values())
+    ]
+    found: dict[tuple[str, ...], Tags] = {(name,): tags for name, tags in people.items()}
+    for count in range(2, _SUMMED + 1):
+        for names in combinations(sorted(whole), count):
+            parts = np.concatenate([people[name] for name in names])
+            together = np.unique(parts)
+            if len(together) == len(parts):
+                found[names] = together
+    return found
+
+
+def _counts_people(name: str) -> bool:
+    return name == "people" or name.startswith("people.")
+
+
+def _contains(larger: Tags, smaller: Tags) -> bool:
+    return len(np.intersect1d(larger, smaller, assume_unique=True)) == len(smaller)
+
+
+def _differ_by_few(one: Tags, other: Tags, k: int) -> bool:
+    if abs(len(one) - len(other)) >= k:
+        return False
+    return 0 < len(np.setxor1d(one, other, assume_unique=True)) < k
+
+
+def _near_votes(earlier: Mapping[str, object], now: Votes, k: int) -> bool:
+    for place, counts in now.items():
+        before = earlier.get(place)
+        if isinstance(before, Mapping) and before.get("people") == counts["people"]:
+            both = [(count, before[name]) for name, count in counts.items() if name in before]
+            if any(0 < abs(count - int(other)) < k for count, other in both):
+                return True
+    return False
 
 
 def _tags(keys: tuple[bytes, ...], rows: NDArray[np.int64], secret: bytes) -> Tags:

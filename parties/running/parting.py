@@ -1,4 +1,7 @@
-"""The end of a run between its workers: closing heads are exchanged, and each side's count of messages is compared."""
+"""The end of a run between its workers: closing heads are exchanged, and each side's count of messages is compared.
+
+Each side says too whether it holds the run's numbers back: the other's report may count its people.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -25,19 +28,22 @@ class Parting:
     pen: WorkerPen
     heads: HeadExchange
     check: Check
+    held: bool
     may_miss: bool
 
-    def exchange(self, head: str, faults: Mapping[str, FedaccordError]) -> None:
-        """Gives each peer our closing head and notes theirs in the log.
+    def exchange(self, head: str, faults: Mapping[str, FedaccordError]) -> bool:
+        """Gives each peer our closing head and notes theirs in the log; whether any side holds numbers back.
 
         `faults` is what went wrong with peers before. With `may_miss` those and the peers that can't part are named in
-        the log, unless their people revoked; else the first such error is raised.
+        the log, unless their people revoked; else the first such error is raised. Who didn't part may have numbers to
+        hold back, so that counts as if it had said so.
         """
+        held = self.held
         missed: dict[str, FedaccordError] = {}
         for action in (self._tell, self._hear):
             for role in [role for role in self.links if role not in missed]:
                 try:
-                    action(role, head)
+                    held |= action(role, head)
                 except PEER_FAULTS as problem:
                     self.check()  # a link that this side closed because it stops isn't the peer's fault
                     revoked = isinstance(problem, PeerStopped) and problem.reason == RevokedRun.code
@@ -46,11 +52,14 @@ class Parting:
                     missed[role] = problem
         for role, fault in {**missed, **faults}.items():
             self.pen.fault(role, fault, closed=role not in missed)
+        return held or bool(missed)
 
-    def _tell(self, role: str, head: str) -> None:
-        self.links[role].send(goodbye(head, self.traffic, role))
+    def _tell(self, role: str, head: str) -> bool:
+        self.links[role].send(goodbye(head, self.traffic, role, held=self.held))
+        return self.held
 
-    def _hear(self, role: str, head: str) -> None:
+    def _hear(self, role: str, head: str) -> bool:
         data = next_message(self.links[role], role, GOODBYE_S, self.heads.take)
-        signed = check_goodbye(data, self.request, self.traffic, role)
+        signed, held = check_goodbye(data, self.request, self.traffic, role)
         self.heads.note(role, signed, "closing")
+        return held

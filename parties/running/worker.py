@@ -17,9 +17,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
 
-import numpy as np
-from numpy.typing import NDArray
-
 from parties import catalog
 from parties.computation import NO_DATA, Computation, Inputs
 from parties.control.socket import call
@@ -28,7 +25,7 @@ from parties.links.connect import Connected, Connecting, peers_of
 from parties.links.handshake import agreed_step, hello, led_step
 from parties.running.checkpoints import KEPT, Checkpoints
 from parties.running.drive import Driver, drive, largest_message, made_up
-from parties.running.earlier import RELEASED, EarlierReleases, release_of, split_groups, without
+from parties.running.earlier import PEER, RELEASED, EarlierReleases, Held, Release, release_of, votes_in
 from parties.running.ending import End, ending
 from parties.running.heads import Giving, HeadExchange
 from parties.running.link_identity import link_identity
@@ -95,6 +92,7 @@ class Worker:
         self._stop = stop
         self._spec = load_spec(folder)
         self._request = parse_signed(self._spec.request).request
+        self._earlier = EarlierReleases(Path(self._spec.state) / RELEASED)
         self._traffic = Traffic(entry.role for entry in peers_of(self._request, self._spec.role))
         self._pen = WorkerPen(self._spec, self._request, tools.now)
         self._progress = ProgressFile(folder, self._traffic)
@@ -236,37 +234,51 @@ class Worker:
             message_s=message_s,
         )
 
-    def _released(
-        self, outcome: Outcome, groups: Mapping[str, NDArray[np.int64]], keys: tuple[bytes, ...]
-    ) -> dict[str, Json]:
-        """The report as it may be told, without what stands on nearly the people of an earlier release."""
-        released = releasable(outcome.report, self._request.minimum_group)
-        if not groups:
-            return released
+    def _compared(
+        self, outcome: Outcome, released: Mapping[str, Json], keys: tuple[bytes, ...]
+    ) -> tuple[Release | None, Held]:
+        """What of the report must not be told after earlier releases; nothing to compare for a role without a block."""
         release = release_of(self._request, self._spec.role, self._spec.run, self._tools.now())
-        earlier = EarlierReleases(Path(self._spec.state) / RELEASED)
+        if release is None:
+            return None, Held()
         k = self._request.minimum_group
-        return without(released, earlier.differing(release, keys, groups, k), k)
+        return release, self._earlier.compare(release, keys, outcome.people, k, votes_in(released))
 
     def _finish(
         self, outcome: Outcome, driver: Driver, computation: Computation, keys: tuple[bytes, ...]
     ) -> None:
         """Writes what the run leaves, then exchanges closing heads: only with them is it DONE.
 
-        The closing head covers the alignment and what was sent and received; the entry of the end comes after it. At
-        the centre of a star those are left out with whom something went wrong: each is named in the log.
+        The closing head covers the alignment and what was sent and received; what is held back and the end come after
+        it. At the centre of a star those are left out with whom something went wrong: each is named in the log.
         """
-        groups, stays = split_groups(outcome.artifacts, computation.released_groups)
-        released = self._released(outcome, groups, keys)
-        write_private(self._folder / ARTIFACTS_FILE, wire.pack_arrays(stays))
+        k = self._request.minimum_group
+        released = releasable(outcome.report, k)
+        release, held = self._compared(outcome, released, keys)
+        write_private(self._folder / ARTIFACTS_FILE, wire.pack_arrays(dict(outcome.artifacts)))
         write_json(self._folder / TRAFFIC_FILE, {"releases": [asdict(use) for use in driver.gate.summary()]})
         if not self._aligned:
             tag = outcome.artifacts.get(ALIGNMENT_TAG)
             self._pen.aligned("" if tag is None else tag.tobytes().decode())
             self._aligned = True
-        self._pen.suppressed(released)
         self._pen.program_finished(self._traffic)
         self._progress.phase("goodbye")
+        if self._part(driver, computation, bool(held.everything)) and not held.everything:
+            held = Held(everything=PEER)
+            if release is not None:
+                self._earlier.hold(release)
+        shown = held.of(released, outcome.report, k)
+        self._pen.suppressed(shown)
+        result = {
+            "digest": self._spec.digest,
+            "run": self._spec.run,
+            "role": self._spec.role,
+            "report": shown,
+        }
+        write_private(self._folder / RESULT_FILE, json.dumps(result, sort_keys=True, allow_nan=False))
+
+    def _part(self, driver: Driver, computation: Computation, held: bool) -> bool:
+        """Parts from all peers; whether this side or another holds back."""
         star = computation.star
         parting = Parting(
             links=self._connected.links,
@@ -275,16 +287,10 @@ class Worker:
             pen=self._pen,
             heads=self._heads,
             check=self._stop.check,
+            held=held,
             may_miss=star is not None and star.centre == self._spec.role,
         )
-        parting.exchange(self._head(), driver.faults)
-        result = {
-            "digest": self._spec.digest,
-            "run": self._spec.run,
-            "role": self._spec.role,
-            "report": released,
-        }
-        write_private(self._folder / RESULT_FILE, json.dumps(result, sort_keys=True, allow_nan=False))
+        return parting.exchange(self._head(), driver.faults)
 
     def _close(self, code: str) -> None:
         for link in self._connected.links.values():

@@ -1,16 +1,14 @@
-"""Rows R8 to R11 and R22 of the review list: what a description of columns, or a size, may tell."""
+"""Rows R8, R10, R11 and R22 of the review list: what a description of columns, or a size, may tell."""
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-from parties.running.earlier import EarlierReleases, Release, without
 from protocols.contributors import around_quantile, dominated, significant
 from protocols.disclosure import Hidden, coarse_overlap, overlap_report, releasable
 from protocols.program import Json, Outcome, simulate
-from vertical.describe import GROUP, DescribeConfig, describe_program
+from vertical.describe import DescribeConfig, describe_program
 from vertical.table import CategoricalColumn, Column, NumericColumn, PartyData, Table
 
 K = 10
@@ -132,60 +130,6 @@ def test_a_columns_name_is_no_word_of_the_report(name: str) -> None:
     shown = told(data_of(numbers([900.0, *[1.0] * 4], name)))
     assert "900" not in str(shown)
     assert reason(group(shown, name)["mean"]) == "stands on fewer than 10 people"
-
-
-def release(name: str, block: str = "customers") -> Release:
-    return Release(block=block, name=name, facts={"analyst": "ana"})
-
-
-@pytest.mark.parametrize(("gone", "suppressed"), [(0, False), (1, True), (9, True), (10, False)])
-def test_R9_a_release_that_differs_by_few_people_is_suppressed(
-    tmp_path: Path, gone: int, suppressed: bool
-) -> None:
-    """As after an erasure and a rerun: the second block has another order and fewer people."""
-    before = data_of(numbers([float(x) for x in range(50)]))
-    after = data_of(
-        numbers([float(x) for x in range(49, gone - 1, -1)]),
-        keys=[f"person {r}" for r in range(49, gone - 1, -1)],
-    )
-    releases = EarlierReleases(tmp_path / "released")
-    shown = []
-    for name, data in (("a-1", before), ("b-1", after)):
-        outcome = outcome_of(data)
-        groups = {n.removeprefix(GROUP): np.asarray(r, np.int64) for n, r in outcome.artifacts.items()}
-        differing = releases.differing(release(name), data.keys, groups, K)
-        shown.append(without(releasable(outcome.report, K), differing, K))
-    assert group(shown[0])["people"] == 50
-    for name in ("people", "column spend"):
-        value = shown[1][name]
-        found = isinstance(value, Mapping) and value.get("suppressed") == "difference"
-        assert found is suppressed, name
-        if suppressed:
-            assert reason(value) == "differs from an earlier release by fewer than 10 people"
-
-
-def test_R9_what_was_suppressed_was_not_released_and_a_run_does_not_differ_from_itself(
-    tmp_path: Path,
-) -> None:
-    releases = EarlierReleases(tmp_path / "released")
-    keys = tuple(f"p{i}".encode() for i in range(60))
-    rows = np.arange(60, dtype=np.int64)
-    assert releases.differing(release("a-1"), keys, {"x": rows}, K) == frozenset()
-    assert releases.differing(release("b-1"), keys, {"x": rows[5:]}, K) == {"x"}
-    assert releases.differing(release("a-1"), keys, {"x": rows[3:]}, K) == frozenset()  # taken up again
-    assert releases.differing(release("c-1"), keys, {"y": rows[1:]}, K) == frozenset()  # another name
-    assert releases.differing(release("d-1", "other"), keys, {"x": rows[1:]}, K) == frozenset()
-
-
-def test_R9_no_key_is_kept(tmp_path: Path) -> None:
-    keys = tuple(f"sentinel-{i}".encode() for i in range(20))
-    EarlierReleases(tmp_path / "released").differing(
-        release("a-1"), keys, {"x": np.arange(20, dtype=np.int64)}, K
-    )
-    files = [path for path in (tmp_path / "released").rglob("*") if path.is_file()]
-    assert files
-    assert all(b"sentinel" not in path.read_bytes() for path in files)
-    assert all(path.stat().st_mode & 0o077 == 0 for path in files)
 
 
 def test_R22_an_overlap_below_k_is_no_number() -> None:

@@ -69,15 +69,21 @@ def test_numbers_come_from_one_party_and_a_rerun_without_one_person_is_suppresse
     assert again == first, "the same people are no difference"
     _erase_one(town)
     after = described(town, "--columns", "income,job")
-    for name in ("people", "column income", "column job"):
-        value = after[name]
-        assert isinstance(value, dict)
-        assert value["reason"] == "differs from an earlier release by fewer than 10 people", name
+    mark = {"suppressed": "difference", "reason": "differs from an earlier release by fewer than 10 people"}
+    assert after == {
+        "people": mark,
+        "column income": {
+            "people": mark,
+            "mean": mark,
+            "quantiles": dict.fromkeys(income["quantiles"], mark),
+        },
+        "column job": {"people": mark, "classes": mark},
+    }
     text = good("review", "list", "-s", town.bank).out
     assert len(re.findall(r"used 1 of 1", text)) == 3
     shown = words_of(good("review", "show", _newest(town), "-s", town.bank).out)
     assert shown.count("by ana for feasibility check") == 2, "the two runs before it"
-    assert "3 groups suppressed for their difference" not in shown, "that was this request itself"
+    assert "exact numbers held back" not in shown, "that was this request itself"
     bank = open_state(town.bank, test_mode=True)
     released = [
         e for e in AuditLog(bank.audit_path, "bank").entries() if e.event is AuditEvent.RESULT_RELEASED
@@ -89,8 +95,8 @@ def test_numbers_come_from_one_party_and_a_rerun_without_one_person_is_suppresse
         if e.event is AuditEvent.RESULT_SUPPRESSED
     ]
     reason = "for: differs from an earlier release by fewer than 10 people"
-    assert [each.get(reason, 0) for each in held_back] == [0, 0, 3]
-    assert held_back[2] == {"run": 1, "places": 3, reason: 3}
+    assert [each.get(reason, 0) for each in held_back] == [0, 0, 8]
+    assert held_back[2] == {"run": 1, "places": 8, reason: 8}
     assert not any(b"PERSON" in path.read_bytes() for path in (town.bank / "released").rglob("*.*"))
 
 

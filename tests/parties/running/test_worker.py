@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from parties.control.socket import SocketServer
+from parties.running.earlier import BLOCK, PEER, RELEASED, EarlierReleases, Release
 from parties.running.runspec import (
     ARTIFACTS_FILE,
     CHECKPOINTS,
@@ -310,6 +311,25 @@ def test_a_normal_run(trial: Trial) -> None:
     assert sent == received
     assert str(sent).startswith("12 messages, ")
     assert bank.snapshot().bytes_sent == retailer.snapshot().bytes_received > 0
+
+
+def test_R9_what_one_party_must_not_tell_the_other_does_not_tell_either(trial: Trial) -> None:
+    """The retailer's block has one person less than at an earlier release; the bank's report counts its people."""
+    earlier = EarlierReleases(trial.retailer.folder / RELEASED)
+    earlier.compare(Release(block="rows", name="earlier-1", facts={}), (b"1", b"2", b"3"), {}, 10)
+    request = trial.request()
+    trial.prepare(request)
+    trial.start_both()
+    assert trial.states() == ((State.DONE, ""), (State.DONE, ""))
+    report = json.loads((trial.bank.run / RESULT_FILE).read_text())["report"]
+    reason = "differs from an earlier release by fewer than 10 people"
+    mark = {"suppressed": "difference", "reason": reason}
+    assert report == {"score": {"people": mark, "value": mark}, "people": mark}
+    (suppressed,) = trial.bank.entries(AuditEvent.RESULT_SUPPRESSED)
+    assert dict(suppressed.detail) == {"run": 1, "places": 3, f"for: {reason}": 3}
+    for party, why in ((trial.bank, PEER), (trial.retailer, BLOCK)):
+        (record,) = (party.folder / RELEASED / "rows").glob(f"{digest(request)}-1.json")
+        assert json.loads(record.read_text())["held"] == why
 
 
 def held_heads(party: Party, when: str) -> list[audit.SignedHead]:

@@ -45,7 +45,7 @@ def main() -> int:
     logging.basicConfig(stream=sys.stderr, level=logging.INFO)
     kind = Open if "open" in sys.argv else Gate
     if tampered == "no goodbye":
-        parting.goodbye = lambda head, traffic, role: os._exit(9)
+        parting.goodbye = lambda head, traffic, role, held: os._exit(9)
     if tampered == "careless":
         worker_tools.approvals_of = lambda text, request, now: ()
     if tampered == "disk full at the end":

@@ -74,9 +74,10 @@ def settings(given: Parameters) -> LocalSettings:
     return LocalSettings(parameters=given, public_seed=SEED, minimum_overlap=10, rows=rows)
 
 
-def simulated(given: Parameters) -> dict[str, Outcome]:
-    """The outcomes of the same programs in one thread."""
-    return simulate_run(TRAIN, settings(given), DATA, lambda progress: None, private_seed=SEED)
+def simulated(given: Parameters, changed: Mapping[str, PartyData] | None = None) -> dict[str, Outcome]:
+    """The outcomes of the same programs in one thread, with other data for some clients."""
+    data = {**DATA, **(changed or {})}
+    return simulate_run(TRAIN, settings(given), data, lambda progress: None, private_seed=SEED)
 
 
 def program(role: str, given: Parameters, resume: Mapping[str, object] | None = None) -> Program[Outcome]:
