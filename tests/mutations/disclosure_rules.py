@@ -1,4 +1,4 @@
-"""Rules about what is told of people: smallest groups and their rest, one person's part, differences, the overlap."""
+"""Rules about what is told of people: smallest groups and their rest, one person's part, the overlap."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -6,7 +6,6 @@ from functools import partial
 
 import numpy as np
 
-from parties.running.earlier import EarlierReleases, Release
 from protocols.contributors import around_quantile, dominated
 from protocols.disclosure import coarse_overlap, releasable
 from protocols.errors import OverlapError
@@ -60,16 +59,6 @@ def near_the_largest(place: Place) -> None:
     """A quantile above which only three people lie."""
     if around_quantile(np.arange(12.0), 0.75, K) is None:
         raise Stopped("too few people lie on one side")
-
-
-def a_difference(place: Place) -> None:
-    """The same number of people twice, of whom one was taken out in between."""
-    releases = EarlierReleases(place.folder / "released")
-    names, rows = tuple(people(40)), np.arange(40)
-    for run, group in enumerate((rows, rows[1:])):
-        release = Release(block="customers", name=f"run-{run}", facts={})
-        if releases.differing(release, names, {"people": group}, K):
-            raise Stopped("differs from an earlier release by fewer than 10 people")
 
 
 def aligned(terms: PsiTerms, place: Place) -> None:
@@ -169,15 +158,6 @@ RULES = (
         "on one side",
         near_the_largest,
         Cut("protocols.contributors.around_quantile", "below < k or count - below < k"),
-    ),
-    suppressed(
-        "differencing: a number whose people differ by few from an earlier one's",
-        "differs from an earlier release",
-        a_difference,
-        Cut(
-            "parties.running.earlier.EarlierReleases.differing",
-            "0 < len(np.setxor1d(before, tags[name], assume_unique=True)) < k",
-        ),
     ),
     suppressed(
         "overlap: a size below the smallest group",

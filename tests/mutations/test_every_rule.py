@@ -9,6 +9,7 @@ from parties.home.private_files import make_private_folder
 from protocols.errors import FedaccordError
 from tests.mutations import (
     approval_rules,
+    difference_rules,
     disclosure_rules,
     gate_rules,
     link_rules,
@@ -25,6 +26,7 @@ RULES = (
     *gate_rules.RULES,
     *log_rules.RULES,
     *disclosure_rules.RULES,
+    *difference_rules.RULES,
 )
 EACH = pytest.mark.parametrize("rule", [pytest.param(rule, id=rule.name) for rule in RULES])
 
