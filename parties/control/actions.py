@@ -14,6 +14,7 @@ from datetime import datetime
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from parties.control import fields
+from parties.control.decisions import Decisions
 from parties.control.fields import Fields
 from parties.control.logins import Logins
 from parties.control.reception import Reception
@@ -55,6 +56,7 @@ class Actions:
     runner: Runner
     watch: Watch
     reception: Reception
+    decisions: Decisions
     accounts: Accounts
     logins: Logins
     key: Ed25519PrivateKey
@@ -125,7 +127,7 @@ class Actions:
             return view | {"missing": list(self.reception.overview.missing(digest))}
         if view["state"] in (RunState.RUNNING, RunState.REVOKED):
             return view
-        return view | {"approval": self.reception.approval_text(digest)}
+        return view | {"approval": self.decisions.approval_text(digest)}
 
     def _owner(self, request: Fields) -> Actor:
         """Whoever works at the owner's desk; the socket answers our own user only, so name and origin are as given."""
@@ -148,9 +150,8 @@ class Actions:
 
     def decide(self, request: Fields) -> Answer:
         """Takes one person's signed decision."""
-        row, already = self.reception.decide(
-            fields.text(request, "decision"), fields.text(request, "origin", SOCKET)
-        )
+        text, origin = fields.text(request, "decision"), fields.text(request, "origin", SOCKET)
+        row, already = self.decisions.take(text, origin)
         lacking = self.reception.overview.missing(row.digest) if row.state is RunState.PENDING else ()
         return {
             "digest": row.digest,

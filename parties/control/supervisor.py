@@ -18,6 +18,7 @@ from datetime import UTC, datetime
 from types import FrameType
 
 from parties.control.actions import Actions
+from parties.control.decisions import Decisions
 from parties.control.logins import Logins
 from parties.control.models import ModelFits, Models, ModelWanted
 from parties.control.reception import Reception
@@ -79,7 +80,7 @@ class Supervisor:
         self._models = Models(state, ledger, options.model_wanted, options.model_fits)
         self._runner = self._make_runner(ledger)
         actions = self._make_actions(ledger)
-        self._reception = actions.reception
+        self._decisions = actions.decisions
         self._socket = SocketServer(state.folder, actions.handle)
         self._server: subprocess.Popen[bytes] | None = None
         self.server_lost = False
@@ -109,11 +110,20 @@ class Supervisor:
             tasks=self._tasks,
             journal=self._journal,
             policy=self._policy,
-            key=self._key,
             current_block=self._options.current_block,
             accounts=accounts,
             check_model=self._models.check,
             check_seats=self._options.check_seats,
+            now=self._options.now,
+        )
+        decisions = Decisions(
+            self._state,
+            ledger=ledger,
+            tasks=self._tasks,
+            journal=self._journal,
+            policy=self._policy,
+            key=self._key,
+            overview=reception.overview,
             stop=self._runner.stop,
             now=self._options.now,
         )
@@ -132,6 +142,7 @@ class Supervisor:
             runner=self._runner,
             watch=watch,
             reception=reception,
+            decisions=decisions,
             accounts=accounts,
             logins=Logins(self._state, self._journal, accounts.all, self._options.now),
             key=self._key,
@@ -150,7 +161,7 @@ class Supervisor:
             print("WARNING: private seeds are injected; for tests and comparisons only", file=sys.stderr)
         self._policy.read()
         self._runner.reconcile()
-        self._reception.reconcile()
+        self._decisions.reconcile()
         for block in self._options.blocks():
             self._tasks.put("publish", {"block": block})
         self._socket.start()

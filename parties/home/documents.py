@@ -2,13 +2,16 @@
 
 requests/DIGEST.json            the analyst's signed request, canonical text
 approvals/DIGEST/0001.json ...  decisions of our own people, in the order in which they came
+approvals/DIGEST/deciding-*.json  a decision that is being carried out: after a crash it is brought to its end
 approvals/DIGEST/approval.json  our party's countersigned approval
 """
 
+import hashlib
 import re
+from dataclasses import dataclass
 from pathlib import Path
 
-from parties.home.private_files import make_private_folder, write_private
+from parties.home.private_files import make_private_folder, read_json, write_json, write_private
 from protocols.approval import (
     PartyApproval,
     PersonDecision,
@@ -29,6 +32,14 @@ def check_digest(digest: str) -> str:
     if not DIGEST.match(digest):
         raise RequestError("a request digest has 64 hex digits")
     return digest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unfinished:
+    """A decision that is being carried out, and the way on which it came (see `Actor`)."""
+
+    decision: PersonDecision
+    origin: str
 
 
 class Documents:
@@ -81,6 +92,27 @@ class Documents:
         """
         return tuple(_parsed(path) for path in _numbered(self._approvals / check_digest(digest)))
 
+    def begin(self, unfinished: Unfinished) -> None:
+        """Keeps a decision as one that is being carried out, until `settle`."""
+        path = self._deciding(unfinished.decision)
+        make_private_folder(path.parent)
+        write_json(path, {"decision": decision_text(unfinished.decision), "origin": unfinished.origin})
+
+    def settle(self, decision: PersonDecision) -> None:
+        """The decision has been carried out, or doesn't count."""
+        self._deciding(decision).unlink(missing_ok=True)
+
+    def unfinished(self, digest: str) -> tuple[Unfinished, ...]:
+        """Decisions on a request that nobody has settled, oldest first; StateError naming a file that is damaged."""
+        found = [
+            _unfinished(path) for path in (self._approvals / check_digest(digest)).glob("deciding-*.json")
+        ]
+        return tuple(sorted(found, key=lambda each: each.decision.time))
+
+    def _deciding(self, decision: PersonDecision) -> Path:
+        name = hashlib.sha256(decision_text(decision).encode()).hexdigest()[:16]
+        return self._approvals / check_digest(decision.digest) / f"deciding-{name}.json"
+
     def save_approval(self, approval: PartyApproval) -> None:
         """Keeps our party's approval."""
         folder = make_private_folder(self._approvals / check_digest(approval.digest))
@@ -97,6 +129,15 @@ class Documents:
         except (FedaccordError, ValueError) as error:
             raise _damaged(path, error) from error
         return approval
+
+
+def _unfinished(path: Path) -> Unfinished:
+    found = read_json(path)
+    try:
+        decision, origin = parse_decision(str(found["decision"])), str(found["origin"])
+    except (FedaccordError, KeyError) as error:
+        raise _damaged(path, error) from error
+    return Unfinished(decision=decision, origin=origin)
 
 
 def _numbered(folder: Path) -> list[Path]:

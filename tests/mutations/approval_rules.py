@@ -24,7 +24,7 @@ from tests.protocols import samples
 APPROVAL = "protocols.approval."
 CHECK = f"{APPROVAL}_check_decisions"
 PARTY = f"{APPROVAL}verify_party_approval"
-DESK = "parties.control.reception.Reception."
+DESK = "parties.control.decision_checks."
 POLICY = "parties.home.policy."
 SELF = "decision.key == request.analyst.key"
 LATE = timedelta(days=60)
@@ -38,7 +38,7 @@ OF_PARTY = Cut(CHECK, "decision.party != party")
 OF_REQUEST = Cut(CHECK, "decision.digest != wanted")
 UNALTERED = Cut(CHECK, "verify_decision(decision)", "pass")
 NOT_HIMSELF = Cut(CHECK, SELF)
-PERSON = Cut(f"{DESK}_check_person", "(person.key, person.role, person.organisation) != (", "() > (")
+PERSON = Cut(f"{DESK}check_person", "(person.key, person.role, person.organisation) != (", "() > (")
 OUR_OWN = Cut("parties.control.validate._check_own_people", "if lacking:", "if False:")
 
 
@@ -125,7 +125,7 @@ def herself_at_the_desk(place: Place) -> None:
     keys.save_key(folder / "keys" / "people" / "rev.pem", key, b"correct horse")
     request = desk.submitted()
     for person in ("owner", "rev"):
-        desk.reception.decide(
+        desk.decisions.take(
             desk.offices.decision(desk.offices.bank, request, Decision.APPROVE, person=person)
         )
     if desk.ledger.find(digest(request)).state is not RunState.APPROVED:
@@ -148,7 +148,7 @@ def somebody_elses_name(place: Place) -> None:
         key=other,
         now=desk.offices.clock(),
     )
-    desk.reception.decide(decision_text(made))
+    desk.decisions.take(decision_text(made))
 
 
 def an_old_approval_after_a_denial(place: Place) -> None:
@@ -157,13 +157,13 @@ def an_old_approval_after_a_denial(place: Place) -> None:
     old = desk.decision(request, Decision.APPROVE)
     desk.offices.clock.ahead += timedelta(minutes=1)
     desk.decide(request, Decision.DENY)
-    desk.reception.decide(old)
+    desk.decisions.take(old)
 
 
 def without_a_reason(place: Place) -> None:
     desk = Desk(place.offices())
     request = desk.submitted()
-    desk.reception.decide(desk.offices.decision(desk.offices.bank, request, Decision.APPROVE, reason=""))
+    desk.decisions.take(desk.offices.decision(desk.offices.bank, request, Decision.APPROVE, reason=""))
 
 
 def laxer_than_the_policy(place: Place, **changes: object) -> None:
@@ -313,7 +313,7 @@ RULES = (
     Rule(
         name="self-approval: an analyst with a role decides nothing at the desk",
         off=(
-            Cut(f"{DESK}_check_person", SELF),
+            Cut(f"{DESK}check_person", SELF),
             NOT_HIMSELF,
             Cut(f"{POLICY}counting", f" or {SELF}", ""),
         ),
@@ -349,14 +349,14 @@ RULES = (
     ),
     Rule(
         name="an old approval can't come again after a denial",
-        off=(Cut(f"{DESK}_check_date", "before.key == decision.key and not late"),),
+        off=(Cut(f"{DESK}check_date", "before.key == decision.key and not late"),),
         attempt=an_old_approval_after_a_denial,
         stopped=ApprovalError,
         saying="dated before your last decision",
     ),
     Rule(
         name="an approval has a reason",
-        off=(Cut(f"{DESK}_take", "decision.decision is Decision.APPROVE and not decision.reason"),),
+        off=(Cut(f"{DESK}check_reason", "decision.decision is Decision.APPROVE and not decision.reason"),),
         attempt=without_a_reason,
         stopped=ApprovalError,
         saying="needs a reason",

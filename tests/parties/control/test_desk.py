@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from parties.control.decisions import Decisions
 from parties.control.reception import Reception
 from parties.control.runs import Ledger, RequestRow, RunState
 from parties.control.tasks import TaskQueue
@@ -27,7 +28,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Offices:
 
 
 class Desk:
-    """The bank's reception, without a socket."""
+    """The bank's reception and its people's decisions, without a socket."""
 
     def __init__(self, offices: Offices) -> None:
         self.offices, state = offices, offices.bank
@@ -41,9 +42,18 @@ class Desk:
             tasks=tasks,
             journal=self.journal,
             policy=WatchedPolicy(state, self.journal),
-            key=state.signing_key(),
             current_block=lambda name: (1, COMMITMENT),
             accounts=Accounts(state, tasks=tasks, journal=self.journal),
+            now=offices.clock,
+        )
+        self.decisions = Decisions(
+            state,
+            ledger=self.ledger,
+            tasks=tasks,
+            journal=self.journal,
+            policy=WatchedPolicy(state, self.journal),
+            key=state.signing_key(),
+            overview=self.reception.overview,
             stop=lambda request, reason: self.stopped.append(request),
             now=offices.clock,
         )
@@ -64,7 +74,7 @@ class Desk:
     def decide(
         self, request: ComputationRequest, what: Decision, ahead: timedelta = timedelta()
     ) -> RequestRow:
-        self.reception.decide(self.decision(request, what, ahead))
+        self.decisions.take(self.decision(request, what, ahead))
         return self.ledger.find(digest(request))
 
     def decided(self, event: AuditEvent) -> list[str]:
@@ -108,8 +118,8 @@ def test_a_denial_that_came_later_wins_over_an_approval_with_a_later_date(desk: 
     assert desk.decide(request, Decision.DENY).state is RunState.PENDING
     assert "owner decided to deny" in desk.reception.overview.missing(digest(request))
     with pytest.raises(ApprovalError, match="dated before your last decision"):
-        desk.reception.decide(early)
-    desk.reception.reconcile()
+        desk.decisions.take(early)
+    desk.decisions.reconcile()
     assert desk.ledger.find(digest(request)).state is RunState.PENDING
 
 
@@ -118,7 +128,7 @@ def test_an_old_approval_can_not_come_again_after_a_denial(desk: Desk) -> None:
     old = desk.decision(request, Decision.APPROVE)
     desk.decide(request, Decision.DENY)
     with pytest.raises(ApprovalError, match="dated before your last decision"):
-        desk.reception.decide(old)
+        desk.decisions.take(old)
     assert desk.decided(AuditEvent.APPROVED) == ["refused"]
     assert desk.decide(request, Decision.APPROVE).state is RunState.APPROVED
 
@@ -132,7 +142,7 @@ def test_an_approval_that_can_not_be_countersigned_is_not_kept(
         raise ApprovalError("no")
 
     with monkeypatch.context() as patch:
-        patch.setattr("parties.control.reception.countersign", refuse)
+        patch.setattr("parties.control.decisions.countersign", refuse)
         with pytest.raises(ApprovalError):
             desk.decide(request, Decision.APPROVE)
     assert Documents(desk.offices.bank.folder).decisions(digest(request)) == ()
@@ -153,9 +163,9 @@ def test_one_damaged_request_leaves_the_others_alone(
     assert digest(bad)[:12] in lines[digest(bad)]["damaged"]
     assert lines[digest(good)]["missing"] == ["1 more owner must approve"]
     assert desk.decide(good, Decision.REVOKE).state is RunState.REVOKED
-    desk.reception.reconcile()
+    desk.decisions.reconcile()
     warned = capsys.readouterr().err
-    assert f"WARNING: request {digest(bad)} stays pending" in warned
+    assert f"WARNING: request {digest(bad)} stays as it is" in warned
     if content is not None:
         assert desk.paper(bad).name in lines[digest(bad)]["damaged"]
         assert desk.paper(bad).name in warned

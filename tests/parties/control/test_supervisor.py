@@ -790,7 +790,7 @@ def test_a_crash_while_countersigning_is_made_good_at_the_next_start(offices: Of
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(place, lambda *arguments: (_ for _ in ()).throw(Crash()))
             with pytest.raises(Crash):
-                supervisor._reception.decide(decision)
+                supervisor._decisions.take(decision)
         view = offices.ask("request", digest=digest(request))
         assert (view["state"], view["missing"]) == ("PENDING", [])
     with running(offices):
@@ -812,7 +812,7 @@ def test_what_the_policy_no_longer_allows_stays_pending_at_the_next_start(office
                 "parties.control.runs.Ledger.approve", lambda *arguments: (_ for _ in ()).throw(Crash())
             )
             with pytest.raises(Crash):
-                supervisor._reception.decide(decision)
+                supervisor._decisions.take(decision)
     write_private(offices.bank.folder / "policy.toml", policy_text(Policy(minimum_group=20)))
     with running(offices):
         assert offices.view(request)["state"] == "PENDING"
