@@ -81,6 +81,11 @@ def _linear(inputs: int, outputs: int, generator: torch.Generator) -> nn.Linear:
     return layer
 
 
+def setting_names() -> tuple[str, ...]:
+    """The names of all parameters of a run."""
+    return (*OWN, *(name for name, _ in HorizontalConfig().to_parameters()))
+
+
 def complete(given: Mapping[str, object]) -> tuple[tuple[str, Scalar], ...]:
     """Every parameter of a run from what is asked for, sorted by name.
 
@@ -88,11 +93,10 @@ def complete(given: Mapping[str, object]) -> tuple[tuple[str, Scalar], ...]:
     and lists as TOML has them. Raises ConfigError.
     """
     settings = {name: value for name, value in given.items() if name not in (*OWN, METHOD)}
-    known = [name for name, _ in HorizontalConfig().to_parameters()]
+    known = (METHOD, *setting_names())
     if unknown := sorted(settings.keys() - set(known)):
         raise ConfigError(
-            f"unknown parameters: {', '.join(unknown)}",
-            remedy=f"there are: {', '.join([METHOD, *OWN, *known])}",
+            f"unknown parameters: {', '.join(unknown)}", remedy=f"there are: {', '.join(known)}"
         )
     config = method(str(given.get(METHOD, "fedavg")), **settings)  # type: ignore[arg-type]  # each is checked there
     task = TableTask(

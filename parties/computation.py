@@ -169,6 +169,7 @@ class Computation:
     minimum_overlap)` are the row bounds that a plan leaves out, such that all can be reached with blocks of these rows;
     `manifest` derives the release manifest from complete parameters and the rows, and `mock_people`, with the minimum
     overlap, whom its rehearsals need: of some bounds each can be reached, but not with the same people.
+    `setting_names` are those of its parameters, whatever a plan says (of a computation without any: none).
     `check_seats` refuses an organisation in a role in which it would learn what it mustn't.
     `check_rows(parameters, rows, minimum_group)` raises RequestError for a request that could tell nothing of such
     blocks. `program` makes a role's program, which runs until its Outcome; `kinds` are all messages
@@ -198,6 +199,7 @@ class Computation:
     model_used: ModelUsed | None = None
     own_rows: Callable[[Arrays], OwnRows | None] | None = None
     star: Star | None = None
+    setting_names: Callable[[], Sequence[str]] = lambda: ()
     check_seats: CheckSeats = lambda parameters, organisations, analyst: None
     from_schemas: (
         Callable[[Mapping[str, object], Mapping[str, "BlockSchema"]], Mapping[str, object]] | None

@@ -41,6 +41,11 @@ def check_settings(
             raise ConfigError(f"{name} must lie in [{low:g}, {high:g}], came {value!r}")
 
 
+def names_of(kind: type[Settings]) -> tuple[str, ...]:
+    """The names of all settings of this kind."""
+    return tuple(field.name for field in fields(kind))
+
+
 def to_parameters(settings: Settings) -> Parameters:
     """Every setting as (name, scalar), sorted by name: what a request carries."""
     return tuple(
@@ -64,7 +69,7 @@ def from_parameters(kind: type[S], parameters: Iterable[tuple[str, Scalar]]) -> 
 
 def check_names(kind: type[Settings], given: Iterable[str]) -> None:
     """ConfigError listing the names that are no setting of this kind, and those that are."""
-    known = [field.name for field in fields(kind)]
+    known = names_of(kind)
     if unknown := sorted(set(given) - set(known)):
         raise ConfigError(
             f"unknown parameters: {', '.join(unknown)}", remedy=f"there are: {', '.join(sorted(known))}"

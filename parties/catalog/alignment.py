@@ -77,6 +77,7 @@ SIZE = Computation(
     mock_people=_size_people,
     program=_size_program,
     kinds=lambda: PSI_SIZE_KINDS,
+    setting_names=lambda: tuple(align.SIZE_SETTINGS),
     check_rows=check_can_be_told,
     reads_columns=False,
 )
@@ -94,6 +95,7 @@ PAIRS = Computation(
     mock_people=_pairs_people,
     program=_pairs_program,
     kinds=lambda: PSI_KINDS,
+    setting_names=lambda: tuple(align.PAIRS_SETTINGS),
     reads_columns=False,
     row_bounds=("max_common",),
 )

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from parties.computation import Computation, Inputs, MockPeople, Parameters, Rows
 from protocols.program import Outcome, Program
-from protocols.settings import check_names, from_parameters, to_parameters
+from protocols.settings import check_names, from_parameters, names_of, to_parameters
 from vertical.describe import COLUMN as COLUMN
 from vertical.describe import DescribeConfig, describe_program
 from vertical.table import Split
@@ -55,6 +55,7 @@ DESCRIBE = Computation(
     mock_people=_mock_people,
     program=_program,
     kinds=lambda: (),
+    setting_names=lambda: names_of(DescribeConfig),
 )
 
 

@@ -10,10 +10,16 @@ from protocols.request import Release
 from protocols.wire import Message
 
 
+def _setting_names() -> tuple[str, ...]:
+    from vertical.config import FedCVTConfig
+
+    return tuple(name for name, _ in FedCVTConfig().to_parameters())
+
+
 def _parameters(given: Mapping[str, object], minimum_overlap: int) -> Parameters:
     from vertical.config import FedCVTConfig
 
-    known = [name for name, _ in FedCVTConfig().to_parameters() if name != "minimum_overlap"]
+    known = [name for name in _setting_names() if name != "minimum_overlap"]
     unknown = sorted(given.keys() - set(known))
     if unknown:
         raise ConfigError(
@@ -156,6 +162,7 @@ TRAIN = Computation(
     model_left=ModelLeft(
         describe=_describe, preprocessing=_preprocessing, tensors=_tensors, without_memory=_without_memory
     ),
+    setting_names=_setting_names,
     bounds=_bounds,
     row_bounds=("max_common", "max_aligned_train", "max_aligned_test", "max_passive_only"),
 )

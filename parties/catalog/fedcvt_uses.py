@@ -19,7 +19,7 @@ from protocols.errors import ModelError
 from protocols.program import Outcome, Program
 from protocols.psi import UNBOUNDED
 from protocols.request import Release
-from protocols.settings import check_names, from_parameters, to_parameters
+from protocols.settings import check_names, from_parameters, names_of, to_parameters
 from protocols.wire import Message
 from vertical.table import PartyData, Split
 from vertical.use_config import People, PredictConfig, UseConfig, VoteConfig, inherited
@@ -78,7 +78,7 @@ def _model_used(kind: Kind) -> ModelUsed:
     def follows(trained: Parameters, classes: Sequence[str]) -> Mapping[str, object]:
         from vertical.config import FedCVTConfig
 
-        names = {name for name, _ in to_parameters(kind(model="0" * 64))}
+        names = names_of(kind)
         settings = inherited(FedCVTConfig.from_parameters(trained), classes)
         return {name: value for name, value in settings.items() if name in names}
 
@@ -172,6 +172,7 @@ def _computation(
         program=program,
         kinds=lambda: kinds,
         label_role=label_role,
+        setting_names=lambda: names_of(kind),
         row_bounds=ROW_BOUNDS,
         bounds=_bounds,
         model_used=_model_used(kind),

@@ -25,6 +25,12 @@ MOST_KEPT = 60
 """Rounds between two checkpoints at most: a client keeps as many of its own."""
 
 
+def _setting_names() -> tuple[str, ...]:
+    from horizontal.table_task import setting_names
+
+    return setting_names()
+
+
 def _parameters(given: Mapping[str, object], minimum_overlap: int) -> Parameters:
     from horizontal.table_task import complete
 
@@ -199,6 +205,7 @@ TRAIN = Computation(
     mock_people=_mock_people,
     program=_program,
     kinds=_kinds,
+    setting_names=_setting_names,
     label_role=CLIENT,
     check_rows=_check_rows,
     check_seats=_check_seats,

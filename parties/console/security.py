@@ -26,7 +26,7 @@ HEADERS = {
     "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
 }
-METHODS = {"GET", "HEAD", "POST"}
+METHODS = {"GET", "POST"}
 
 
 class FormError(FedaccordError):
@@ -77,7 +77,7 @@ class Guard:
         if len(hosts) != 1 or hosts[0].lower() not in self._hosts:
             return 421, "the console answers at its own address only, as it was printed on the terminal"
         if scope["method"] not in METHODS:
-            return 405, "the console takes GET, HEAD and POST only"
+            return 405, "the console takes GET and POST only"
         if scope["method"] != "POST":
             return None
         origins = headers.get("origin", [])

@@ -38,7 +38,7 @@ class Views:
     entrance: Entrance
 
     def requests(self, request: Request) -> Response:
-        """All requests, what waits for a decision first, and foreign code."""
+        """All requests, what waits for a decision first, what was refused when it came, and foreign code."""
         session = self.entrance.session(request)
         document = ask(self._state.folder, "requests")
         rows = _rows(document["requests"])[::-1]
@@ -48,6 +48,7 @@ class Views:
             "/requests",
             pending=[row for row in rows if row["state"] == "PENDING"],
             others=[row for row in rows if row["state"] != "PENDING"],
+            refused=_rows(document["refused"])[::-1],
             foreign=_rows(document["foreign"])[::-1],
         )
 

@@ -2,6 +2,7 @@
 
 from parties.control.alignments import Alignments, planned_alignments
 from parties.control.foreign import ForeignShelf
+from parties.control.refused import RefusedShelf
 from parties.control.runs import Ledger, RequestRow, RunState
 from parties.control.tasks import TaskQueue
 from parties.home.documents import Documents
@@ -30,6 +31,7 @@ class Overview:
         journal: Journal,
         policy: WatchedPolicy,
         foreign: ForeignShelf,
+        refused: RefusedShelf,
     ) -> None:
         self._state = state
         self._ledger = ledger
@@ -38,6 +40,7 @@ class Overview:
         self._journal = journal
         self._policy = policy
         self._foreign = foreign
+        self._refused = refused
         self._documents = Documents(state.folder)
 
     def missing(self, digest: str) -> tuple[str, ...]:
@@ -60,10 +63,11 @@ class Overview:
         )
 
     def listing(self) -> dict[str, object]:
-        """All requests with what is missing, oldest change first; the foreign code that came since the start."""
+        """All requests with what is missing, oldest change first; foreign code and refused requests since the start."""
         return {
             "requests": [self._line(row) for row in self._ledger.all()],
             "foreign": self._foreign.listing(),
+            "refused": self._refused.listing(),
         }
 
     def _line(self, row: RequestRow) -> dict[str, object]:

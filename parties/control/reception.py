@@ -7,6 +7,7 @@ from datetime import datetime
 
 from parties.control.foreign import ForeignShelf
 from parties.control.overview import Overview
+from parties.control.refused import RefusedShelf
 from parties.control.runs import Ledger, RequestRow
 from parties.control.tasks import TaskQueue
 from parties.control.validate import CurrentBlock, SeatsChecked, check_blocks
@@ -59,8 +60,15 @@ class Reception:
         self._documents = Documents(state.folder)
         self._ingesting = threading.Lock()  # of two that bring the same request only one logs it
         self.foreign = ForeignShelf(journal)
+        self.refused = RefusedShelf(now)
         self.overview = Overview(
-            state, ledger=ledger, tasks=tasks, journal=journal, policy=policy, foreign=self.foreign
+            state,
+            ledger=ledger,
+            tasks=tasks,
+            journal=journal,
+            policy=policy,
+            foreign=self.foreign,
+            refused=self.refused,
         )
 
     def ingest(self, signed_text: str, caller: str, email: str) -> RequestRow:
@@ -77,10 +85,10 @@ class Reception:
     def _ingest(self, signed_text: str, caller: str, email: str) -> RequestRow:
         who = one_line(email, 200) or "nobody"
         steward = Actor(who=who, role="analyst", organisation="unverified", origin="syft")
-        target = "a submitted request"
+        target, digest, claimed = "a submitted request", "", ""
         try:
             signed = parse_signed(signed_text)
-            digest = request_digest(signed.request)
+            digest, claimed = request_digest(signed.request), signed.request.analyst.name
             target = f"request {digest}"
             book = self._state.address_book()
             own = book.check_roster(signed.request)
@@ -92,6 +100,7 @@ class Reception:
             self._check_model(signed.request)
             known = self._ledger.is_bound(digest, caller)
         except FedaccordError as error:
+            self.refused.add(digest, claimed, email, error)
             self._journal.refused(AuditEvent.SUBMITTED, steward, target, error)
             raise
         if not known:
@@ -106,10 +115,7 @@ class Reception:
         """What no person of ours may approve needn't wait for one: the purpose, who asks, columns, settings."""
         found = forbidden(self._policy.read().uses, request, own_role)
         if found:
-            raise PolicyError(
-                f"{self._state.name}: {'; '.join(found)}",
-                remedy="ask with a request that keeps to the policy",
-            )
+            raise PolicyError("; ".join(found), remedy="ask with a request that keeps to that")
 
     def refused_in_syft(self, name: str, caller: str) -> None:
         """Logs a start that syft refused by itself: of code that is pending, denied, or another analyst's."""

@@ -14,7 +14,7 @@ from parties.home.agreements import RULES, Agreement, beyond, own_peers, read_ag
 from parties.home.people import Person
 from parties.home.private_files import TomlValue, read_toml, toml_key, toml_text
 from parties.home.processing import Processing, read_processing
-from parties.home.use_rules import LISTS, UseRules, forbidden, read_use_rules, use_tables
+from parties.home.use_rules import LISTS, UseRules, check_required, forbidden, read_use_rules, use_tables
 from protocols.approval import Decision, PartyApproval, PersonDecision
 from protocols.errors import ConfigError, RequestError, StateError
 from protocols.records import parse_utc
@@ -107,6 +107,7 @@ def parse_policy(document: Mapping[str, object], where: str) -> Policy:
     agreements = read_agreements(table.pop("agreements", {}), where)
     processing = read_processing(table.pop("processing", {}), where)
     uses = read_use_rules(table, where)
+    check_required(uses.require, where)
     for name in sorted(set(table) - set(BOUNDS)):
         raise ConfigError(f"{where}: {name} is unknown", remedy="correct policy.toml")
     values: dict[str, int] = {}

@@ -6,8 +6,9 @@ makes its program: so it is the use that is judged, not a claim about it.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 
 from parties.home.private_files import TomlValue, toml_key
 from protocols.errors import ConfigError
@@ -156,6 +157,28 @@ def use_tables(rules: UseRules) -> dict[str, dict[str, TomlValue]]:
         value = bounds if each.exact is None else each.exact
         tables.setdefault(f"require.{toml_key(each.computation)}", {})[each.setting] = value
     return tables
+
+
+def check_required(rules: Iterable[Requirement], where: str) -> None:
+    """ConfigError for a setting that its computation doesn't have, with the one that is meant most likely.
+
+    Such a rule would refuse every request, since none has that setting. A computation that isn't in the catalog is
+    another matter: its rules never apply, and `policy check` says so.
+    """
+    from parties.catalog import (
+        CATALOG,
+    )  # the algorithms' settings; every command reads a policy, few have such a rule
+
+    for rule in rules:
+        computation = CATALOG.get(rule.computation)
+        known = computation.setting_names() if computation else ()
+        if computation and rule.setting not in known:
+            near = get_close_matches(rule.setting, known, n=1)
+            raise ConfigError(
+                f"{where}: require.{rule.computation} has no setting {rule.setting!r}"
+                + (f"; is {near[0]} meant?" if near else ""),
+                remedy=f"correct policy.toml; there are: {', '.join(sorted(known))}",
+            )
 
 
 def _requirement(computation: str, setting: str, value: object, where: str) -> Requirement:

@@ -27,7 +27,7 @@ from parties.roles.requesting import (
     unrehearsed,
 )
 from parties.roles.review import review_text
-from parties.roles.standing import APPROVED, DONE, PENDING, UNREACHABLE
+from parties.roles.standing import APPROVED, DONE, PENDING, UNREACHABLE, in_words
 from parties.syft_side.access import Datasite
 from protocols.errors import ConfigError, NotApprovedError, StateError
 from protocols.request import ComputationRequest
@@ -166,7 +166,7 @@ def await_approvals(
             return
         for status in standing:
             if status.state not in (PENDING, APPROVED, UNREACHABLE):
-                raise NotApprovedError(f"{status.party}: {status.state} {status.reason}".rstrip())
+                raise NotApprovedError(f"{status.party}: {in_words(status)}")
         waiting = " and ".join(
             f"{status.party} ({status.reason})" if status.state == UNREACHABLE else status.party
             for status in standing

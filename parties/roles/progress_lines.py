@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Mapping
 
+from parties.running.time_left import TimeLeft
 from protocols.program import Observe, Progress
 
 SECONDS_BETWEEN = 2.0
@@ -55,16 +56,14 @@ def progress_text(facts: Mapping[str, object]) -> str:
     return "  ".join(parts)
 
 
-def printed_progress(who: str, write: Callable[[str], None] = print_line) -> Observe:
+def printed_progress(
+    who: str, write: Callable[[str], None] = print_line, clock: Callable[[], float] = time.monotonic
+) -> Observe:
     """An `Observe` that writes lines for a run in this process, with the time left in the phase."""
-    lines = ProgressLines(write)
-    began: dict[str, float] = {}
+    lines, left = ProgressLines(write, clock), TimeLeft(clock)
 
     def observe(progress: Progress) -> None:
-        now = time.monotonic()
-        start = began.setdefault(progress.phase, now)
-        left = (now - start) / progress.step * (progress.of - progress.step) if progress.step else 0.0
         facts = {name: getattr(progress, name) for name in ("phase", "step", "of", "loss", "note")}
-        lines.show(who, "", facts | {"eta": left})
+        lines.show(who, "", facts | {"eta": left.after(progress)})
 
     return observe

@@ -207,9 +207,10 @@ def status_line(status: PartyStatus) -> str:
     facts = _facts(status.answer)
     missing = facts.get("missing")
     parts = [f"{status.party:<12} {status.state}"]
-    parts += [
-        text for text in (status.reason, str(facts.get("note", ""))) if text and status.state != RUNNING
-    ]
+    reason = status.reason.removeprefix(
+        f"{status.state.lower()} "
+    )  # "denied by owner": its first word stands there
+    parts += [text for text in (reason, str(facts.get("note", ""))) if text and status.state != RUNNING]
     if isinstance(missing, list) and missing:
         parts.append("missing: " + "; ".join(map(str, missing)))
     if status.state == RUNNING:

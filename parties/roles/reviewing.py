@@ -32,8 +32,15 @@ POLL = 0.3
 
 
 def listing(document: Mapping[str, object]) -> str:
-    """The supervisor's listing for a reader, foreign code with a warning after our requests."""
+    """The supervisor's listing for a reader; after our requests those refused when they came, and foreign code."""
     lines = [listing_text(_records(document, "requests"))]
+    for entry in _records(document, "refused"):
+        digest = str(entry.get("digest", ""))[:12] or "unreadable"
+        who = f"{entry.get('analyst') or 'somebody'} ({entry.get('email')})"
+        lines += [
+            f"{digest:<12}  REFUSED     {who} at {entry.get('time')}",
+            f"{'':<14}{entry.get('refused')}",
+        ]
     for entry in _records(document, "foreign"):
         lines.append(
             f"FOREIGN CODE {entry.get('number')}: {entry.get('name') or 'without a name'} from {entry.get('email')}: "

@@ -88,8 +88,7 @@ def approvals(request: ComputationRequest, standing: tuple[PartyStatus, ...]) ->
         _check_answered(status)
         text = str(status.answer.get("approval", ""))
         if not text:
-            detail = f"{status.state.lower()}{': ' + status.reason if status.reason else ''}"
-            missing.append(f"{status.party} ({detail})")
+            missing.append(f"{status.party} ({in_words(status)})")
             continue
         for approval in parse_approvals(text):
             verify_party_approval(approval, request)
@@ -101,6 +100,14 @@ def approvals(request: ComputationRequest, standing: tuple[PartyStatus, ...]) ->
             remedy=f"fedaccord request status {digest} says what is missing",
         )
     return tuple(found)
+
+
+def in_words(status: PartyStatus) -> str:
+    """State and reason, in small letters and without the same word twice: "denied by owner: too many columns"."""
+    state, reason = status.state.lower(), status.reason
+    if not reason or reason.startswith((f"{state} by ", "refused by ")):
+        return reason or state
+    return f"{state}: {reason}"
 
 
 def _check_answered(status: PartyStatus) -> None:

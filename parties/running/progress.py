@@ -9,6 +9,7 @@ from typing import Final
 
 from parties.home.private_files import write_json
 from parties.running.runspec import PROGRESS_FILE, Snapshot, State, read_snapshot
+from parties.running.time_left import TimeLeft
 from parties.running.traffic import Traffic
 from protocols.program import Progress
 
@@ -27,7 +28,7 @@ class ProgressFile:
         before = read_snapshot(folder)
         self._now = Snapshot(seq=before.seq if before else 0, state=State.RUNNING)
         self._written = -1.0
-        self._began = (clock(), 0)
+        self._left = TimeLeft(clock)
         self._warnings: list[str] = []
         self.phase("start")
 
@@ -46,15 +47,13 @@ class ProgressFile:
         """
         now = self._clock()
         fresh = progress.phase != self._now.phase
-        if fresh:
-            self._began = (now, progress.step)
         self._now = replace(
             self._now,
             phase=progress.phase,
             step=progress.step,
             of=progress.of,
             loss=progress.loss if progress.loss is not None and math.isfinite(progress.loss) else None,
-            eta=self._eta(progress, now),
+            eta=self._left.after(progress),
             note=self._noted(progress.note),
         )
         if fresh or now - self._written >= _BETWEEN_S or progress.step == progress.of:
@@ -79,10 +78,3 @@ class ProgressFile:
             bytes_sent=self._traffic.bytes_sent,
             bytes_received=self._traffic.bytes_received,
         )
-
-    def _eta(self, progress: Progress, now: float) -> float | None:
-        began, first = self._began
-        done = progress.step - first
-        if done <= 0 or progress.of < progress.step:
-            return None
-        return round((now - began) / done * (progress.of - progress.step), 1)

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
+from parties.control.refused import refusal_words
 from parties.shim import function_name
 from parties.syft_side.foreign_code import LONGEST, code_warnings
 from parties.syft_side.publication import Publication
@@ -220,8 +221,10 @@ class Steward:
 
 
 def _told(code: str, answer: Mapping[str, object]) -> str:
-    """The code of a refusal; which rule of the policy it was is told too, since rules hold no data."""
-    return f"{code}: {answer.get('message')}" if code == PolicyError.code else code
+    """The code of a refusal; which rule of the policy it was, and what to do, is told too, since rules hold no data."""
+    if code != PolicyError.code:
+        return code
+    return refusal_words(code, str(answer.get("message", "")), str(answer.get("remedy", "")))
 
 
 def _field(task: Mapping[str, object], name: str, default: str | None = None) -> str:

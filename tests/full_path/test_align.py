@@ -140,7 +140,7 @@ def test_too_few_common_people_end_a_pairing_at_both_without_a_number(lab: Lab) 
 
 
 def test_a_denied_alignment_runs_nowhere_and_says_who_denied(lab: Lab) -> None:
-    with pytest.raises(NotApprovedError, match=f"{BANK}: DENIED denied by owner: a test"):
+    with pytest.raises(NotApprovedError, match=f"{BANK}: denied by owner: a test"):
         run(lab, WISH, Decision.DENY)
 
 

@@ -9,6 +9,7 @@ from parties.home.people import add_person, create_person
 from parties.home.policy import Policy, policy_text
 from parties.home.private_files import write_private
 from parties.home.use_rules import Columns, Requirement, UseRules, forbidden
+from parties.roles.reviewing import listing
 from protocols.approval import Decision
 from protocols.audit import AuditEvent, AuditLog, Entry
 from protocols.errors import ApprovalError, RequestError
@@ -39,7 +40,16 @@ def test_R1_a_request_without_an_agreed_purpose_is_refused(offices: Offices) -> 
         answer = submit(offices, offices.request(purpose="curiosity", purpose_text="a good reason"))
         assert (answer["ok"], answer["error"]) == (False, "policy")
         assert "'curiosity' is not one that we agreed to (churn, credit risk)" in str(answer["message"])
-        assert offices.ask("requests")["requests"] == []
+        listed = offices.ask("requests")
+        assert listed["requests"] == []
+        (entry,) = listed["refused"]  # type: ignore[misc]
+        assert entry["digest"] == digest(offices.request(purpose="curiosity", purpose_text="a good reason"))
+        text = listing(listed)
+        assert "REFUSED     ana (ana@lab.example.org)" in text
+        assert (
+            "refused by policy: purpose 'curiosity' is not one that we agreed to (churn, credit risk); "
+            "ask with a request that keeps to that" in text
+        )
         assert submit(offices, offices.request(purpose="churn", purpose_text="a good reason"))["ok"]
     (refused, taken) = logged(offices, AuditEvent.SUBMITTED)
     assert (refused.result, taken.result) == ("refused", "ok")

@@ -109,7 +109,7 @@ def test_a_start_without_approvals_names_who_is_missing(town: Town) -> None:
     good("review", "approve", digest, "--reason", "fine", "-s", town.bank)
     good("review", "deny", digest, "--reason", "too many columns", "-s", town.shop)
     said = bad("request", "start", digest, "-s", town.ana)
-    assert "not approved by shop (denied: denied by owner: too many columns)" in said
+    assert "not approved by shop (denied by owner: too many columns)" in said
     status = good("request", "status", digest, "-s", town.ana).out
     assert "DENIED" in status
     assert "next: ask with a new request" in status

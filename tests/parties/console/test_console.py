@@ -15,7 +15,9 @@ from parties.console.entrance import Entrance
 from parties.console.sessions import IDLE, LONGEST
 from parties.control.run_state import RunState
 from parties.home.people import create_person, read_people
-from parties.home.private_files import read_json, write_json
+from parties.home.policy import Policy, policy_text
+from parties.home.private_files import read_json, write_json, write_private
+from parties.home.use_rules import UseRules
 from parties.roles.reviewing import page, unlock
 from protocols.audit import AuditEvent
 from protocols.request import ComputationRequest, digest
@@ -212,7 +214,24 @@ def test_another_name_for_this_machine_reads_nothing(bank: House) -> None:
     answer = bank.logged_in().get("/requests", headers={"host": "rebound.example.org"})
     assert answer.status_code == 421
     assert "bank" not in answer.text
-    assert bank.visitor().client.put("/requests").status_code == 405
+    for method in ("PUT", "HEAD"):
+        refused = bank.visitor().client.request(method, "/requests")
+        assert refused.status_code == 405
+    assert bank.visitor().client.put("/requests").text == "the console takes GET and POST only\n"
+
+
+def test_a_request_that_was_refused_when_it_came_is_shown_with_the_rule(bank: House) -> None:
+    policy = bank.offices.bank.folder / "policy.toml"
+    before = policy.read_text()
+    write_private(policy, policy_text(Policy(uses=UseRules(purposes=("churn",)))))
+    try:
+        request = bank.offices.request(purpose="curiosity", nonce=f"{next(NUMBERS):032x}")
+        bank.offices.ask("ingest", signed=bank.offices.signed(request), caller=CALLER, email=EMAIL)
+    finally:
+        write_private(policy, before)
+    shown = html.unescape(bank.logged_in().get("/requests").text)
+    assert digest(request)[:12] in shown
+    assert "refused by policy: purpose 'curiosity' is not one that we agreed to (churn); ask with" in shown
 
 
 @pytest.mark.parametrize("reason", ["", "  \n ", "x" * 501])

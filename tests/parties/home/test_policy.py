@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from parties.catalog import CATALOG
 from parties.home.agreements import Agreement
 from parties.home.people import Person, read_people
 from parties.home.policy import (
@@ -218,3 +219,35 @@ def test_reviewers_of_two_organisations_over_all_parties(offices: Offices) -> No
     assert len(missing_jointly(policy, request, [shop])) == 2
     assert len(missing_jointly(policy, request, [shop, bank("Bank")])) == 1
     assert missing_jointly(policy, request, [shop, bank("Board")]) == ()
+
+
+@pytest.mark.parametrize(
+    ("computation", "setting", "told"),
+    [
+        ("vertical.fedcvt.train", "linear_veiws", "is linear_views meant?"),
+        ("vertical.fedcvt.vote", "threshold_jont", "is threshold_joint meant?"),
+        ("align.size", "bucket", "is size_bucket meant?"),
+        ("describe.columns", "dominance", "is dominance_"),
+        ("horizontal.train", "secure_agregation", "is secure_aggregation meant?"),
+        ("vertical.fedcvt.train", "zzz", "there are: "),
+    ],
+)
+def test_a_misspelt_setting_is_an_error_that_names_the_one_meant(
+    tmp_path: Path, computation: str, setting: str, told: str
+) -> None:
+    """Else every request would be refused for a setting that none can have."""
+    write_private(
+        tmp_path / "policy.toml", policy_text(Policy()) + f'[require."{computation}"]\n{setting} = 1\n'
+    )
+    with pytest.raises(ConfigError, match=f"has no setting '{setting}'") as raised:
+        read_policy(tmp_path)
+    assert told in f"{raised.value} {raised.value.remedy}"
+
+
+def test_a_setting_that_each_computation_has_may_be_required(tmp_path: Path) -> None:
+    for name, computation in CATALOG.items():
+        tables = f'[require."{name}"]\n' + "".join(
+            f"{setting} = 1\n" for setting in computation.setting_names()
+        )
+        write_private(tmp_path / "policy.toml", policy_text(Policy()) + tables)
+        assert len(read_policy(tmp_path).uses.require) == len(computation.setting_names()) > 0, name

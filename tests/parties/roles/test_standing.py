@@ -5,7 +5,7 @@ import pytest
 from parties.control.asking import Refusal
 from parties.roles.analyst import results
 from parties.roles.requesting import status_line
-from parties.roles.standing import approvals, statuses
+from parties.roles.standing import PartyStatus, approvals, in_words, statuses
 from protocols.errors import ApprovalError, DatasiteError, NotApprovedError, StateError
 from tests.parties.roles.samples import ScriptedSite, approval, sample_request, sites, state
 
@@ -32,6 +32,24 @@ def test_what_an_answer_means(answer: dict[str, object], seen: str, reason: str)
     assert [each.party for each in found] == ["bank", "shop"]
     assert found[0].state == seen
     assert found[0].reason.startswith(reason)
+
+
+@pytest.mark.parametrize(
+    ("reason", "line", "words"),
+    [
+        ("denied by owner: no", "bank         DENIED  by owner: no", "denied by owner: no"),
+        (
+            "refused by policy: no such purpose; ask otherwise",
+            "bank         DENIED  refused by policy: no such purpose; ask otherwise",
+            "refused by policy: no such purpose; ask otherwise",
+        ),
+        ("the code changed", "bank         DENIED  the code changed", "denied: the code changed"),
+        ("", "bank         DENIED", "denied"),
+    ],
+)
+def test_a_denial_is_told_once(reason: str, line: str, words: str) -> None:
+    status = PartyStatus(party="bank", state="DENIED", reason=reason, answer={})
+    assert (status_line(status), in_words(status)) == (line, words)
 
 
 def test_what_a_lying_datasite_says_is_made_harmless() -> None:
@@ -86,9 +104,7 @@ def test_all_approvals_are_given_back_in_the_order_of_the_roster() -> None:
 
 def test_all_that_lack_an_approval_are_named() -> None:
     denied = PENDING | {"standing": "denied", "reason": "denied by owner: no"}
-    with pytest.raises(
-        NotApprovedError, match=r"bank \(pending\), shop \(denied: denied by owner: no\)"
-    ) as caught:
+    with pytest.raises(NotApprovedError, match=r"bank \(pending\), shop \(denied by owner: no\)") as caught:
         approvals(REQUEST, _standing(PENDING, denied))
     assert "fedaccord request status" in caught.value.remedy
 

@@ -79,7 +79,7 @@ class MemorySupervisor:
             return {"ok": True, "task": self.tasks.pop(0) if self.tasks else None}
         self.told.append(dict(question))
         if self.refusal and question["action"] != "task_done":
-            return {"ok": False, "error": self.refusal}
+            return {"ok": False, "error": self.refusal, "message": "a rule", "remedy": "ask otherwise"}
         return {"ok": True}
 
 
@@ -146,7 +146,14 @@ def test_decided_requests_are_left_alone(
     assert supervisor.told == []
 
 
-@pytest.mark.parametrize(("refusal", "log"), [("roster", [("deny", "r1", "roster")]), ("internal", [])])
+@pytest.mark.parametrize(
+    ("refusal", "log"),
+    [
+        ("roster", [("deny", "r1", "roster")]),
+        ("policy", [("deny", "r1", "refused by policy: a rule; ask otherwise")]),
+        ("internal", []),
+    ],
+)
 def test_a_refused_shim_is_denied_with_the_code_alone(
     desk: MemoryDesk, supervisor: MemorySupervisor, steward: Steward, refusal: str, log: list[tuple[str, ...]]
 ) -> None:
