@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from parties.commands.options import example
+from parties.demo.ending import ends_in_order
 from protocols.errors import ConfigError
 
 OUT = Path("out/demo")
@@ -27,7 +28,14 @@ def demo(
         bool,
         typer.Option(
             "--horizontal",
-            help="Three hospitals and an aggregator instead; other options but --out are not for it.",
+            help="Three hospitals and an aggregator instead; of the other options --out and --secure go with it.",
+        ),
+    ] = False,
+    secure: Annotated[
+        bool,
+        typer.Option(
+            "--secure",
+            help="With --horizontal: the aggregator is the analyst's and learns sums under masks only.",
         ),
     ] = False,
     prepare: Annotated[
@@ -39,9 +47,17 @@ def demo(
         from parties.demo.hospital_story import run_hospitals
 
         if prepare or aligned != 200 or seeds != 1:
-            raise ConfigError("--horizontal goes with --out only", remedy="leave the other options out")
-        run_hospitals(Path("out/hospitals") if out == OUT else out)
+            raise ConfigError(
+                "--horizontal goes with --out and --secure only", remedy="leave the other options out"
+            )
+        with ends_in_order():
+            run_hospitals(Path("out/hospitals") if out == OUT else out, secure=secure)
         return
+    if secure:
+        raise ConfigError(
+            "--secure is for horizontal runs, in which an aggregator adds models up",
+            remedy="give --horizontal too",
+        )
     from parties.demo.data import people
     from parties.demo.setup import PREPARED_MARK, fresh_folder, prepare_files
     from parties.demo.story import DemoOptions, run_demo
@@ -49,4 +65,5 @@ def demo(
     if prepare:
         typer.echo(prepare_files(fresh_folder(out, PREPARED_MARK), people(0, aligned=aligned)))
         return
-    run_demo(DemoOptions(out=out, aligned=aligned, seeds=seeds))
+    with ends_in_order():
+        run_demo(DemoOptions(out=out, aligned=aligned, seeds=seeds))

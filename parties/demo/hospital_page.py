@@ -11,6 +11,8 @@ from parties.demo.setup import HOSPITALS
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+_HARDEST = 40
+"""Rows of each hospital in the curriculum's picture: of all others the model is certain."""
 COLOURS = dict(zip(HOSPITALS, (ACTIVE, PASSIVE, INK), strict=True))
 
 
@@ -25,6 +27,7 @@ class HospitalReport:
     released: tuple[tuple[str, ...], ...]
     tests: tuple[str, ...]
     accuracy: Mapping[str, Mapping[str, float]]
+    curves: Mapping[str, tuple[float, ...]]
     drift: Mapping[str, Mapping[str, tuple[float, ...]]]
     pictures: tuple[Picture, ...]
     uses: tuple[KindUse, ...]
@@ -48,22 +51,36 @@ def render(report: HospitalReport) -> str:
 
     # The SVGs come from matplotlib, which escapes the text that it draws.
     pictures = {
+        "curves": Markup(picture(_draw_curves, report)),
         "curriculum": Markup(picture(_draw_curriculum, report)),
         "drift": Markup(picture(_draw_drift, report)),
     }
     return template("hospitals.html").render(report=report, pictures=pictures)
 
 
+def _draw_curves(axes: "Axes", report: HospitalReport) -> None:
+    for (method, values), style in zip(report.curves.items(), ("-", ":"), strict=False):
+        axes.plot(range(1, len(values) + 1), values, style, color=INK, label=method)
+    axes.set_xlabel("round")
+    axes.set_ylabel("accuracy on all test rows")
+    axes.legend(frameon=False, fontsize=9, loc="lower right")
+
+
 def _draw_curriculum(axes: "Axes", report: HospitalReport) -> None:
-    """The last round's ranks: one line for each hospital, its cut dashed."""
-    last = max(one.round for one in report.pictures)
+    """The ranks of the first round with a curriculum, one line for each hospital; rows above the cut are crosses."""
+    first = min(one.round for one in report.pictures)
     for one in report.pictures:
-        if one.round == last:
-            ranks = [(at + 1) / len(one.uncertainty) for at in range(len(one.uncertainty))]
+        if one.round == first:
+            rows = len(one.uncertainty)
+            ranks = [at - rows for at in range(rows)]  # -1 is the hardest
             colour = COLOURS[one.hospital]
             axes.plot(ranks, one.uncertainty, color=colour, linewidth=1.2, label=one.hospital)
-            axes.axvline(one.green / len(one.uncertainty), color=colour, linestyle="--", linewidth=1)
-    axes.set_xlabel(f"rank of a row in round {last}, as a share of the hospital's rows (dashed: the cut)")
+            axes.axvline(one.green - rows - 0.5, color=colour, linestyle="--", linewidth=1)
+            axes.plot(ranks[one.green :], one.uncertainty[one.green :], "x", color=colour, markersize=5)
+    axes.set_xlim(left=-_HARDEST - 0.5, right=0)
+    axes.set_xlabel(
+        f"rank of a row in round {first}, counted from the hardest (dashed: the cut; crosses: rows above it)"
+    )
     axes.set_ylabel("uncertainty")
     axes.legend(frameon=False, fontsize=9)
 

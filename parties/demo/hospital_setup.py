@@ -28,6 +28,10 @@ SETTINGS: Mapping[str, str | int | float | bool] = {
     "hidden": "16",
     "minimum_clients": 2,
 }
+SECURE: Mapping[str, str | int | float | bool] = {"secure_aggregation": True, "minimum_clients": 3}
+"""With which the aggregator learns sums of three hospitals only, and so may be of the analyst's organisation."""
+LAB = "Example Lab"
+"""The analyst's organisation."""
 
 
 def spec() -> BlockSpec:
@@ -35,15 +39,18 @@ def spec() -> BlockSpec:
     return BlockSpec(name=BLOCK, subject_key=SUBJECT_KEY, label=LABEL, split=SPLIT)
 
 
-def prepare_hospitals(folder: Path) -> Stage:
-    """Writes the files, makes the state folders, exchanges all cards and adds the blocks; the registry has none."""
+def prepare_hospitals(folder: Path, *, secure: bool = False) -> Stage:
+    """Writes the files, makes the state folders, exchanges all cards and adds the blocks; the registry has none.
+
+    With `secure` the registry is the analyst's own, and the plan asks for sums under masks.
+    """
     files = write_csv(folder / "data")
     ports = free_ports(len(ROLES))
     states: dict[str, State] = {
         name: init_party(
             folder / name,
             name=name,
-            organisation=f"Hospital {name.capitalize()}" if name in HOSPITALS else "Tumour Registry",
+            organisation=_organisation(name, secure),
             address="" if name in HOSPITALS else free_range(2 * len(HOSPITALS)),
             port=port,
         )
@@ -54,14 +61,21 @@ def prepare_hospitals(folder: Path) -> Stage:
         add_peer(states[here], states[there].folder / "card.json", card_fingerprint(card))
     for name in HOSPITALS:
         add_block(states[name], files[name], spec())
-    states[ANALYST] = init_analyst(folder / ANALYST, name="ana", organisation="Example Lab")
+    states[ANALYST] = init_analyst(folder / ANALYST, name="ana", organisation=LAB)
     plan = folder / "plan.toml"
-    write_private(plan, plan_text())
-    what = "rounds of local training, a common model, evaluation"
+    write_private(plan, plan_text(secure=secure))
+    how = "sums under masks" if secure else "a common model"
+    what = f"rounds of local training, {how}, evaluation"
     return Stage(folder=folder, files=files, states=states, plan=plan, what_runs=what)
 
 
-def plan_text() -> str:
+def _organisation(name: str, secure: bool) -> str:
+    if name in HOSPITALS:
+        return f"Hospital {name.capitalize()}"
+    return LAB if secure else "Tumour Registry"
+
+
+def plan_text(*, secure: bool = False) -> str:
     """The analyst's plan as TOML; features and classes follow from what the hospitals publish."""
     head: dict[str, str | int | float | bool] = {
         "purpose": "tumour-class",
@@ -78,5 +92,5 @@ def plan_text() -> str:
     }
     for name in HOSPITALS:
         tables[f"parties.{name}"] = {"role": "client", "block": BLOCK}
-    tables["parameters"] = SETTINGS
+    tables["parameters"] = {**SETTINGS, **(SECURE if secure else {})}
     return toml_text(tables, "What the analyst asks for; the rest comes from the datasites and the catalog.")

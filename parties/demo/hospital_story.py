@@ -35,14 +35,16 @@ class HospitalsFinished:
     seconds: float
 
 
-def run_hospitals(out: Path) -> HospitalsFinished:
+def run_hospitals(out: Path, *, secure: bool = False) -> HospitalsFinished:
     """Runs the story and writes report.html and result.json; leaves no process, port or temporary file behind.
+
+    With `secure` the aggregator is the analyst's and learns sums of all three hospitals only.
 
     Raises DataMissingError without the data package, StateError when the output folder holds something else,
     DatasiteError when a server can't be used, a run doesn't end well, or the twin gives other bits.
     """
     begin = time.monotonic()
-    stage = prepare_hospitals(fresh_folder(out, HOSPITALS_MARK))
+    stage = prepare_hospitals(fresh_folder(out, HOSPITALS_MARK), secure=secure)
     steps.say(
         "1", f"three files, five state folders, exchanged cards, blocks with mock twins in {stage.folder}"
     )
@@ -131,6 +133,7 @@ def _page(finished: HospitalsFinished) -> HospitalReport:
         released=_released(finished),
         tests=(*HOSPITALS, "all"),
         accuracy=finished.twin.accuracy,
+        curves=finished.twin.curves,
         drift=finished.twin.drift,
         pictures=finished.twin.pictures,
         uses=uses(finished.traffic, ROLES),
@@ -156,10 +159,20 @@ def _shown(value: object) -> str:
     return f"{value:.3f}" if isinstance(value, float) else str(value)
 
 
+_EACH_MODEL = (
+    "The registry aggregates: it sees each hospital's model after every round, so it has to be a party that the "
+    "hospitals trust with that. It has no data, but an approval, a gate and a log like the others."
+)
+_SUMS_ONLY = (
+    "The registry aggregates, and is the analyst's own: that is accepted because the hospitals' models are added up "
+    "under masks, so that it learns their sum alone. How far each hospital moves the model is therefore shown of runs "
+    "of the script without masks."
+)
+
+
 def _notes(finished: HospitalsFinished) -> tuple[str, ...]:
     return (
-        "The registry aggregates: it sees each hospital's model after every round, so it has to be a party that the "
-        "hospitals trust with that. It has no data, but an approval, a gate and a log like the others.",
+        _SUMS_ONLY if dict(finished.request.parameters)["secure_aggregation"] else _EACH_MODEL,
         "Features are scaled by rules that follow from the coarse quantiles that the hospitals publish; no value that "
         "a hospital fitted leaves it.",
         "The private seeds were injected to compare runs; a real run draws them from the operating system. The twin in "

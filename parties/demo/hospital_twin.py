@@ -13,11 +13,11 @@ import numpy as np
 import torch
 from torch import nn
 
-from horizontal import fedbss
 from horizontal.choices import Admission
 from horizontal.client_data import ClientData
 from horizontal.config import HorizontalConfig
 from horizontal.evaluation import metrics
+from horizontal.fedbss import curriculum
 from horizontal.local import Examples, outputs
 from horizontal.messages import AGGREGATOR
 from horizontal.round_rules import Metrics
@@ -51,11 +51,12 @@ class Picture:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class HospitalTwin:
-    """`model` of the twin; test accuracy by method and hospital ("all": everybody's test rows); drift by method and
-    hospital in every round; the pictures."""
+    """`model` of the twin; test accuracy by method and hospital ("all": everybody's test rows), and after each round by
+    method on all of them; drift by method and hospital in every round; the pictures."""
 
     model: Arrays
     accuracy: Mapping[str, Mapping[str, float]]
+    curves: Mapping[str, tuple[float, ...]]
     drift: Mapping[str, Mapping[str, tuple[float, ...]]]
     pictures: tuple[Picture, ...]
 
@@ -70,13 +71,19 @@ def run_twin(request: ComputationRequest, files: Mapping[str, Path]) -> Hospital
     tests["all"] = _joined(tests)
     seen: list[nn.Module] = []
 
+    def score(model: nn.Module) -> dict[str, float]:
+        return {"accuracy": metrics(model, tests["all"])["accuracy"]}
+
     def watch(model: nn.Module) -> dict[str, float]:
         seen.append(_copy(task, model))
-        return {}
+        return score(model)
 
     twin = _run(task, config, train, watch)
-    plain = replace(config, admission=Admission.ALL)
-    fedavg = _run(task, plain, train)
+    # Who owns all data needs no masks, under which nothing is known of one hospital.
+    single = replace(config, secure_aggregation=False)
+    fedbss = _run(task, single, train) if config.secure_aggregation else twin
+    plain = replace(single, admission=Admission.ALL)
+    fedavg = _run(task, plain, train, score)
     models = {"FedBSS, three hospitals": twin.model, "FedAvg, three hospitals": fedavg.model}
     for name in HOSPITALS:
         alone = replace(plain, minimum_clients=1)
@@ -90,7 +97,11 @@ def run_twin(request: ComputationRequest, files: Mapping[str, Path]) -> Hospital
             method: {name: metrics(model, test)["accuracy"] for name, test in tests.items()}
             for method, model in models.items()
         },
-        drift={"FedBSS": _drift(twin), "FedAvg": _drift(fedavg)},
+        curves={
+            name: tuple(value for _, value in run.curve("accuracy"))
+            for name, run in (("FedBSS", twin), ("FedAvg", fedavg))
+        },
+        drift={"FedBSS": _drift(fedbss), "FedAvg": _drift(fedavg)},
         pictures=tuple(
             _picture(name, at + 1, seen[at - 1], train[name], config) for at in shown for name in HOSPITALS
         ),
@@ -119,7 +130,7 @@ def _drift(run: Simulation) -> dict[str, tuple[float, ...]]:
 
 def _picture(name: str, number: int, model: nn.Module, rows: Examples, config: HorizontalConfig) -> Picture:
     """The curriculum that the hospital makes in round `number` of the model that it then receives."""
-    made = fedbss.curriculum(outputs(model, rows.features), rows.labels)
+    made = curriculum(outputs(model, rows.features), rows.labels)
     return Picture(
         hospital=name,
         round=number,

@@ -35,7 +35,9 @@ MADE = {
         | {f"{party}-login.json" for party in (AGGREGATOR, *HOSPITALS)}
     ),
 }
-"""What each kind makes; whatever else stands in the folder is somebody's work."""
+"""What each kind makes, besides temporary folders; whatever else stands in the folder is somebody's work."""
+TEMPORARY_PREFIX = ".temporary-"
+"""A demo's own temporary folder, which one that was killed leaves there."""
 ANALYST_EMAIL = "ana@lab.example.org"
 ROLES: Mapping[str, str] = {BANK: "active", RETAILER: "passive"}
 BLOCK = "customers"
@@ -90,7 +92,8 @@ def fresh_folder(folder: Path, mark: str = MARK) -> Path:
     """
     folder = folder.resolve()
     found = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
-    foreign = sorted(found - MADE[mark] - {mark}) if mark in found else sorted(found)
+    own = {mark, *MADE[mark], *(name for name in found if name.startswith(TEMPORARY_PREFIX))}
+    foreign = sorted(found - own) if mark in found else sorted(found)
     if foreign:
         raise StateError(
             f"{folder} holds {', '.join(foreign[:5])}, which no earlier demo left there",

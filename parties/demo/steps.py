@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 
 from parties.computation import Arrays
-from parties.demo.setup import ANALYST, ANALYST_EMAIL, Stage, login_file
+from parties.demo.setup import ANALYST, ANALYST_EMAIL, TEMPORARY_PREFIX, Stage, login_file
 from parties.demo.sites import served, wait_for, wait_until_ready
 from parties.home.cards import card_fingerprint
 from parties.home.private_files import read_json
@@ -40,7 +40,7 @@ LONGEST_PAUSE = 3.0
 @contextmanager
 def own_temporary_folder(folder: Path) -> Iterator[None]:
     """Libraries that this process loads put their temporary files here, and here they are removed."""
-    with tempfile.TemporaryDirectory(prefix=".temporary-", dir=folder) as own:
+    with tempfile.TemporaryDirectory(prefix=TEMPORARY_PREFIX, dir=folder) as own:
         before = os.environ.get("TMPDIR"), tempfile.tempdir
         os.environ["TMPDIR"] = tempfile.tempdir = own
         try:

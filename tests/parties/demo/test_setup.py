@@ -1,10 +1,13 @@
 """The demo's folder: an earlier demo's output is replaced, somebody's work never is."""
 
 import os
+import subprocess
+import sys
 
 import pytest
 
 from parties.control.supervisor import only_one
+from parties.demo.ending import TERMINATED
 from parties.demo.setup import BANK, MADE, MARK, PREPARED_MARK, fresh_folder
 from parties.home.state import init_party
 from protocols.errors import StateError
@@ -16,6 +19,32 @@ def test_an_earlier_demo_is_replaced(tmp_path):
     (folder / "data" / "bank.csv").write_text("old")
     (folder / "result.json").write_text("{}")
     assert sorted(os.listdir(fresh_folder(folder))) == [MARK]
+
+
+def test_what_a_killed_demo_left_is_replaced_too(tmp_path):
+    folder = fresh_folder(tmp_path / "out")
+    (folder / ".temporary-x1" / "cache").mkdir(parents=True)
+    assert sorted(os.listdir(fresh_folder(folder))) == [MARK]
+
+
+SLEEPER = """
+import sys, time
+from pathlib import Path
+from parties.demo.ending import ends_in_order
+from parties.demo.steps import own_temporary_folder
+with ends_in_order(), own_temporary_folder(Path(sys.argv[1])):
+    print("ready", flush=True)
+    time.sleep(600)
+"""
+
+
+def test_a_demo_that_is_terminated_leaves_no_temporary_folder(tmp_path):
+    with subprocess.Popen([sys.executable, "-c", SLEEPER, tmp_path], stdout=subprocess.PIPE) as process:
+        assert process.stdout.readline() == b"ready\n"
+        assert len(list(tmp_path.glob(".temporary-*"))) == 1
+        process.terminate()
+        assert process.wait(120) == TERMINATED
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("mark", sorted(MADE))

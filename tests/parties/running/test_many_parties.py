@@ -1,22 +1,29 @@
 """`horizontal.train` over links, past every gate: the bits of a simulation, and what a client's failure costs."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pytest
+from scipy import stats
 
 import horizontal
+from horizontal.masked_messages import GroupKeys, Masked, Ready, Revealed
+from horizontal.masked_sum import SumTerms
 from horizontal.messages import KINDS, Broadcast, Task, Update
 from horizontal.rounds import RoundError
 from horizontal.table_task import from_parameters
 from horizontal.weights import model_arrays
 from parties.catalog.horizontal_tables import client_rows
+from parties.catalog.horizontal_train import TASK
 from parties.demo.steps import same_bits
 from parties.links.link import Link
 from parties.running.drive import Driver
 from parties.running.heads import AuditHead
-from protocols.errors import PeerStopped
+from protocols.errors import ApprovalError, PeerStopped, ProtocolError
+from protocols.masking import MaskKey, Masks
 from protocols.program import Checkpoint, Outcome
 from protocols.seeds import injected
 from protocols.wire import decode, encode
@@ -26,6 +33,8 @@ from tests.parties.running.wards import (
     DATA,
     PATIENCE_S,
     SEED,
+    TRAIN,
+    WHO,
     Wards,
     parameters,
     simulated,
@@ -85,6 +94,58 @@ def test_sums_under_masks_are_the_same_bits_over_links_as_in_one_process(method:
     assert kinds == {"Broadcast", "Ready", "MaskStep", "GroupKeys", "Masked", "Revealed"}
     weights = [one[AGGREGATOR].artifacts["0.weight"] for one in (here, plain)]
     np.testing.assert_allclose(*weights, rtol=0, atol=1e-5)
+
+
+def unevenness(data: bytes) -> float:
+    """The probability that evenly distributed bytes are as uneven as these or more, by a chi-square test."""
+    return float(stats.chisquare(np.bincount(np.frombuffer(data, np.uint8), minlength=256)).pvalue)
+
+
+def test_what_the_aggregator_receives_of_one_client_is_noise() -> None:
+    """A client's words are evenly distributed bytes, in all rounds together, and so are their differences between
+    rounds, in which a model hardly moves; the words that they hide are anything but."""
+    given = parameters(hidden=[64], rounds=8, **SECURE)
+    wards = Wards(given)
+    ended = wards.run()
+    terms = SumTerms.of(from_parameters(given)[1])
+    outcome = ended[AGGREGATOR]
+    assert isinstance(outcome, Outcome)
+    shown = {name: array for name, array in outcome.artifacts.items() if name != TASK}
+    for client in CLIENTS:
+        messages = [decode(data, TRAIN.kinds()) for data in wards.received[client]]
+        words = [message.words for message in messages if isinstance(message, Masked)]
+        assert len(words) == 8
+        assert {type(message) for message in messages} == {Ready, Masked, Revealed}
+        assert unevenness(b"".join(each.tobytes() for each in words)) > 1e-9
+        moved = [later - earlier for earlier, later in pairwise(words)]
+        assert unevenness(b"".join(each.tobytes() for each in moved)) > 1e-9
+        hidden = terms.point.words(shown, 20)
+        assert len(words[0]) == len(hidden) + 1
+    assert unevenness(hidden.tobytes()) < 1e-9
+
+
+def test_an_aggregator_that_puts_its_own_key_in_a_clients_place_gets_no_words(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It signs it with its own key, as it can't with the client's; everybody's run ends before anything is masked."""
+
+    class Swapping(GroupKeys):
+        @classmethod
+        def of(cls, number: int, attempt: int, keys: Sequence[MaskKey]) -> GroupKeys:
+            own = Masks(WHO[AGGREGATOR], number, least=3).key
+            forged = [replace(own, role=key.role) if key.role == "client-2" else key for key in keys]
+            return GroupKeys.of(number, attempt, forged)
+
+    monkeypatch.setattr("horizontal.masked_rounds.GroupKeys", Swapping)
+    wards = Wards(parameters(**SECURE))
+    ended = wards.run()
+    for client in ("client-1", "client-3"):
+        assert isinstance(ended[client], ApprovalError), ended[client]
+        assert "the mask key of client-2 for round 1 isn't signed by client-2" in str(ended[client])
+    assert isinstance(ended["client-2"], ProtocolError)
+    assert isinstance(ended[AGGREGATOR], RoundError)
+    for received in wards.received.values():
+        assert [type(decode(data, TRAIN.kinds())) for data in received] == [Ready]
 
 
 def test_a_client_that_is_late_with_its_words_ends_a_sum_of_three() -> None:

@@ -15,8 +15,10 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from parties.control.socket import SocketServer
+from parties.home.private_files import write_private
 from parties.running.earlier import BLOCK, PEER, RELEASED, EarlierReleases, Release
 from parties.running.runspec import (
     ARTIFACTS_FILE,
@@ -77,7 +79,7 @@ class Party:
         self.key = keys.generate_key()
         self.person = keys.generate_key()
         link_key, certificate = keys.link_certificate(self.name)
-        (self.folder / "link.pem").write_bytes(link_key)
+        write_private(self.folder / "link.pem", link_key)
         (self.folder / "link.crt").write_bytes(certificate)
         self.log = AuditLog(self.folder / "audit.jsonl", self.name)
         self.server = SocketServer(self.folder, self.answer)
@@ -88,10 +90,10 @@ class Party:
         head = audit.sign_head(self.log.head(), datetime.now(UTC), self.key)
         return {"head": audit.to_text(head)} if request["action"] == "sign_head" else {}
 
-    def entry(self, address: str) -> PartyEntry:
+    def entry(self, address: str, role: str) -> PartyEntry:
         return PartyEntry(
             name=self.name,
-            role=ROLES[self.name],
+            role=role,
             signing_key=keys.public_hex(self.key),
             link_certificate=(self.folder / "link.crt").read_text(),
             address=address,
@@ -124,6 +126,47 @@ def block(role: str) -> BlockEntry:
     )
 
 
+def prepare(
+    request: ComputationRequest,
+    analyst: Ed25519PrivateKey,
+    parties: Mapping[str, Party],
+    **changes: object,
+) -> None:
+    """Writes run.json at each party, by role, with all approvals unless `changes` say otherwise."""
+    now = datetime.now(UTC) - timedelta(minutes=1)
+    approvals = []
+    for party in parties.values():
+        decision = decide(
+            digest=digest(request),
+            party=party.name,
+            person="olga",
+            role=Role.OWNER,
+            organisation=party.name,
+            decision=Decision.APPROVE,
+            reason="",
+            key=party.person,
+            now=now,
+        )
+        approvals.append(countersign(request, party.name, (decision,), "v1", now, party.key))
+    for role, party in parties.items():
+        spec = RunSpec(
+            digest=digest(request),
+            run=1,
+            request=request_text(sign_request(request, analyst)),
+            approvals=to_text(approvals),
+            role=role,
+            state=str(party.folder),
+            store=str(party.folder / "store"),
+            audit=str(party.folder / "audit.jsonl"),
+            link_key=str(party.folder / "link.pem"),
+            link_certificate=str(party.folder / "link.crt"),
+            seed="11" * 32,
+            connect_s=10.0,
+            message_s=20.0,
+        )
+        save_spec(party.run, replace(spec, **changes))  # type: ignore[arg-type]
+
+
 @dataclass
 class Trial:
     """Two parties with an approved request, and the processes that were started for them."""
@@ -143,7 +186,7 @@ class Trial:
             purpose="a test",
             purpose_text="",
             analyst=AnalystEntry(name="anna", organisation="lab", key=keys.public_hex(self.analyst)),
-            parties=(self.bank.entry(self.address), self.retailer.entry("")),
+            parties=(self.bank.entry(self.address, "active"), self.retailer.entry("", "passive")),
             blocks=(block("active"), block("passive")),
             computation="toy.sums",
             computation_version="1",
@@ -161,38 +204,7 @@ class Trial:
 
     def prepare(self, request: ComputationRequest, **changes: object) -> None:
         """Writes run.json at both parties, with all approvals unless `changes` say otherwise."""
-        now = datetime.now(UTC) - timedelta(minutes=1)
-        approvals = []
-        for party in self.parties:
-            decision = decide(
-                digest=digest(request),
-                party=party.name,
-                person="olga",
-                role=Role.OWNER,
-                organisation=party.name,
-                decision=Decision.APPROVE,
-                reason="",
-                key=party.person,
-                now=now,
-            )
-            approvals.append(countersign(request, party.name, (decision,), "v1", now, party.key))
-        for party in self.parties:
-            spec = RunSpec(
-                digest=digest(request),
-                run=1,
-                request=request_text(sign_request(request, self.analyst)),
-                approvals=to_text(approvals),
-                role=ROLES[party.name],
-                state=str(party.folder),
-                store=str(party.folder / "store"),
-                audit=str(party.folder / "audit.jsonl"),
-                link_key=str(party.folder / "link.pem"),
-                link_certificate=str(party.folder / "link.crt"),
-                seed="11" * 32,
-                connect_s=10.0,
-                message_s=20.0,
-            )
-            save_spec(party.run, replace(spec, **changes))  # type: ignore[arg-type]
+        prepare(request, self.analyst, {ROLES[party.name]: party for party in self.parties}, **changes)
 
     def change(self, party: Party, **changes: object) -> None:
         save_spec(party.run, replace(load_spec(party.run), **changes))  # type: ignore[arg-type]

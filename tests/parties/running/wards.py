@@ -96,10 +96,10 @@ def program(role: str, given: Parameters, resume: Mapping[str, object] | None = 
 
 
 class Impatient(Link):
-    """The aggregator's end of a link, on which waits of these numbers find nothing at once."""
+    """The aggregator's end of a link, on which waits of these numbers find nothing; keeps all bytes that come."""
 
-    def __init__(self, link: Link, without: Container[int]) -> None:
-        self._link, self._without, self._waits = link, without, 0
+    def __init__(self, link: Link, without: Container[int], received: list[bytes]) -> None:
+        self._link, self._without, self._received, self._waits = link, without, received, 0
 
     @property
     def peer(self) -> str:
@@ -112,7 +112,9 @@ class Impatient(Link):
         self._waits += 1
         if self._waits in self._without:
             raise PeerTimeout(f"{self.peer} sent no message in time")
-        return self._link.receive(timeout)
+        data = self._link.receive(timeout)
+        self._received.append(data)
+        return data
 
     def close(self, code: str = "") -> None:
         self._link.close(code)
@@ -122,13 +124,15 @@ class Impatient(Link):
 class Wards:
     """One run over memory links; what `changed` has for a role is done in its place, at its end of its link.
 
-    The aggregator gives up its waits of these numbers (from 1) for a client in `impatient`, as if time had run out.
+    The aggregator gives up its waits of these numbers (from 1) for a client in `impatient`, as if time had run out;
+    `received` is all that came to it from each.
     """
 
     given: Parameters
     impatient: Mapping[str, Container[int]] = field(default_factory=dict)
     changed: Mapping[str, Callable[[Link], object]] = field(default_factory=dict)
     saved: dict[str, list[Checkpoint]] = field(default_factory=dict)
+    received: dict[str, list[bytes]] = field(default_factory=dict)
     drivers: dict[str, Driver] = field(default_factory=dict)
 
     def run(self, resume: Mapping[str, Mapping[str, object]] | None = None) -> dict[str, object]:
@@ -136,7 +140,8 @@ class Wards:
         links: dict[str, dict[str, Link]] = {role: {} for role in (AGGREGATOR, *CLIENTS)}
         for client in CLIENTS:
             here, links[client][AGGREGATOR] = MemoryLink.pair(AGGREGATOR, client)
-            links[AGGREGATOR][client] = Impatient(here, self.impatient.get(client, ()))
+            kept = self.received.setdefault(client, [])
+            links[AGGREGATOR][client] = Impatient(here, self.impatient.get(client, ()), kept)
         with ThreadPoolExecutor(len(links)) as pool:
             running = {
                 role: pool.submit(self._one, role, links[role], (resume or {}).get(role)) for role in links
