@@ -99,12 +99,17 @@ def complete(given: Mapping[str, object]) -> tuple[tuple[str, Scalar], ...]:
             f"unknown parameters: {', '.join(unknown)}", remedy=f"there are: {', '.join(known)}"
         )
     config = method(str(given.get(METHOD, "fedavg")), **settings)  # type: ignore[arg-type]  # each is checked there
-    task = TableTask(
+    task = read_task(given)
+    return tuple(sorted({**dict(config.to_parameters()), **task.to_parameters()}.items()))
+
+
+def read_task(given: Mapping[str, object]) -> TableTask:
+    """The task of `features`, `classes` and `hidden`, as a request has them or as TOML does. Raises ConfigError."""
+    return TableTask(
         rules=parse_rules(_rules_asked(given.get("features"))),
         classes=tuple(_texts("classes", given.get("classes"))),
         hidden=tuple(_units(given.get("hidden", ""))),
     )
-    return tuple(sorted({**dict(config.to_parameters()), **task.to_parameters()}.items()))
 
 
 def from_parameters(parameters: Sequence[tuple[str, Scalar]]) -> tuple[TableTask, HorizontalConfig]:
@@ -112,12 +117,7 @@ def from_parameters(parameters: Sequence[tuple[str, Scalar]]) -> tuple[TableTask
     own = {name: value for name, value in parameters if name in OWN}
     if missing := sorted(set(OWN) - own.keys()):
         raise ConfigError(f"missing parameters: {', '.join(missing)}")
-    task = TableTask(
-        rules=parse_rules(str(own["features"])),
-        classes=tuple(_texts("classes", own["classes"])),
-        hidden=tuple(_units(own["hidden"])),
-    )
-    return task, HorizontalConfig.from_parameters(p for p in parameters if p[0] not in OWN)
+    return read_task(own), HorizontalConfig.from_parameters(p for p in parameters if p[0] not in OWN)
 
 
 def _rules_asked(value: object) -> str:

@@ -92,6 +92,12 @@ class MockPeople:
     test: int = 0
     alone: Split = Split.TRAIN
 
+    @classmethod
+    def of_one(cls, rows: int, split: Split) -> "MockPeople":
+        """Those of a run of one party, in whose block so many are all in this split."""
+        train, test = (rows if split == each else 0 for each in (Split.TRAIN, Split.TEST))
+        return cls(common=rows, train=train, test=test, alone=split)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelLeft:
@@ -123,12 +129,14 @@ class ModelUsed:
 
     The request's parameter `model` names it by its training request's digest. `inherited(parameters, classes)` are the
     settings that follow from that request's parameters and the names of its classes. `mock(parameters, data)` makes
-    each role's part for a rehearsal, from mock data.
+    each role's part for a rehearsal, from mock data. With `alone` one party that trained the model, in whatever role,
+    uses its part by itself; else it takes all of them in the same roles.
     """
 
     trained_by: str
     inherited: Callable[[Parameters, Sequence[str]], Mapping[str, object]]
     mock: Callable[[Parameters, Mapping[str, PartyData]], Mapping[str, Arrays]]
+    alone: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
-from parties.catalog import alignment, description, fedcvt, fedcvt_uses, horizontal_train
+from parties.catalog import alignment, description, fedcvt, fedcvt_uses, horizontal_predict, horizontal_train
 from parties.computation import Computation
 from protocols.errors import CodeDigestError, RequestError
 from protocols.request import ComputationRequest, digest
@@ -86,6 +86,12 @@ def model_wanted(request: ComputationRequest) -> str:
     return str(dict(request.parameters).get(MODEL, ""))
 
 
+def used_alone(request: ComputationRequest) -> bool:
+    """Whether one party of the training is enough for the request's use of the model."""
+    computation = CATALOG.get(request.computation)
+    return computation is not None and computation.model_used is not None and computation.model_used.alone
+
+
 def check_trained(computation: str, trained: ComputationRequest) -> None:
     """RequestError unless runs of the request `trained` leave a model of the kind that the computation uses."""
     found = CATALOG.get(computation)
@@ -133,6 +139,7 @@ CATALOG: Mapping[str, Computation] = {
         alignment.SIZE,
         alignment.PAIRS,
         horizontal_train.TRAIN,
+        horizontal_predict.PREDICT,
         description.DESCRIBE,
     )
 }

@@ -21,15 +21,7 @@ def _parameters(given: Mapping[str, object], minimum_overlap: int) -> Parameters
 def _mock_people(parameters: Parameters, rows: Rows, least: int) -> tuple[MockPeople, ...]:
     config = from_parameters(DescribeConfig, parameters)
     split = Split.TRAIN if config.people == People.ALL else Split[config.people.name]
-    everybody = rows[ROLE]
-    return (
-        MockPeople(
-            common=everybody,
-            train=everybody if split == Split.TRAIN else 0,
-            test=everybody if split == Split.TEST else 0,
-            alone=split,
-        ),
-    )
+    return (MockPeople.of_one(rows[ROLE], split),)
 
 
 def _program(inputs: Inputs) -> Program[Outcome]:

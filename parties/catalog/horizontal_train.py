@@ -145,10 +145,16 @@ def _ending(
 
 def _artifacts(left: Arrays, parameters: Parameters) -> Arrays:
     from horizontal.average import unnamed
+
+    return {**unnamed("model", left), TASK: packed_task(parameters)}
+
+
+def packed_task(parameters: Parameters) -> NDArray[np.uint8]:
+    """The artifact TASK of a model that was trained with these parameters."""
     from horizontal.table_task import OWN
 
     text = json.dumps({name: value for name, value in parameters if name in OWN})
-    return {**unnamed("model", left), TASK: np.frombuffer(text.encode(), np.uint8)}
+    return np.frombuffer(text.encode(), np.uint8)
 
 
 def _kinds() -> tuple[type[Message], ...]:
@@ -158,7 +164,7 @@ def _kinds() -> tuple[type[Message], ...]:
     return KINDS + MASKED_KINDS
 
 
-def _task(arrays: Arrays) -> dict[str, str]:
+def task_of(arrays: Arrays) -> dict[str, str]:
     """The parameters that the model was trained with. ModelError for a part that isn't whole."""
     try:
         found = json.loads(arrays[TASK].tobytes())
@@ -168,7 +174,7 @@ def _task(arrays: Arrays) -> dict[str, str]:
 
 
 def _describe(role: str, arrays: Arrays) -> Mapping[str, Json]:
-    task, tensors = _task(arrays), _tensors(role, arrays)
+    task, tensors = task_of(arrays), _tensors(role, arrays)
     if FIRST_LAYER not in tensors:
         raise ModelError(f"the stored model has no {FIRST_LAYER}", remedy="train again")
     return {
@@ -180,7 +186,7 @@ def _describe(role: str, arrays: Arrays) -> Mapping[str, Json]:
 
 
 def _preprocessing(role: str, arrays: Arrays) -> Mapping[str, Json]:
-    task = _task(arrays)
+    task = task_of(arrays)
     return {"features": json.loads(task["features"]), "classes": json.loads(task["classes"])}
 
 

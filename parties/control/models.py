@@ -20,6 +20,8 @@ from protocols.request import ComputationRequest
 
 ModelFits = Callable[[str, ComputationRequest], None]
 """Raises RequestError unless the request trains a model that the computation of this name uses."""
+ModelUsedAlone = Callable[[ComputationRequest], bool]
+"""Whether the request's party uses its part of the model by itself, whatever role it had in the training."""
 ModelWanted = Callable[[ComputationRequest], str]
 """The digest of the training request whose model a request uses; "" when it uses none."""
 
@@ -36,11 +38,14 @@ class StoredModel:
 class Models:
     """Looks models up in the ledger and the run folders; nothing is opened here."""
 
-    def __init__(self, state: State, ledger: Ledger, wanted: ModelWanted, fits: ModelFits) -> None:
+    def __init__(
+        self, state: State, ledger: Ledger, wanted: ModelWanted, fits: ModelFits, alone: ModelUsedAlone
+    ) -> None:
         self._state = state
         self._ledger = ledger
         self._wanted = wanted
         self._fits = fits
+        self._alone = alone
         self._documents = Documents(state.folder)
 
     def check(self, request: ComputationRequest) -> None:
@@ -62,7 +67,7 @@ class Models:
         found = self.find(digest)
         trained = self._documents.request(digest).request
         self._fits(request.computation, trained)
-        if _roster(trained) != _roster(request):
+        if not self._same_parties(request, trained):
             raise ModelError(
                 f"model {digest[:12]} was trained between other parties or in other roles than the request names",
                 remedy="name the same parties in the same roles",
@@ -93,6 +98,11 @@ class Models:
         if not path.is_file():
             raise ModelError(f"model {digest[:12]}: the files of its run are gone", remedy="train again")
         return StoredModel(digest=digest, run=runs[-1], path=path)
+
+    def _same_parties(self, request: ComputationRequest, trained: ComputationRequest) -> bool:
+        if self._alone(request):
+            return set(_roster(request).values()) <= set(_roster(trained).values())
+        return _roster(trained) == _roster(request)
 
     def users(self, digest: str) -> tuple[str, ...]:
         """Digests of the requests that are running now and use the model of this training request.

@@ -33,6 +33,7 @@ def run_datasite(
         code_digest=catalog.code_digest,
         model_wanted=catalog.model_wanted,
         model_fits=catalog.check_trained,
+        model_used_alone=catalog.used_alone,
         check_seats=catalog.check_seats,
         blocks=lambda: tuple(schema.block for schema in store.list()),
         launcher=launch,

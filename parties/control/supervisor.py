@@ -20,7 +20,7 @@ from types import FrameType
 from parties.control.actions import Actions
 from parties.control.decisions import Decisions
 from parties.control.logins import Logins
-from parties.control.models import ModelFits, Models, ModelWanted
+from parties.control.models import ModelFits, Models, ModelUsedAlone, ModelWanted
 from parties.control.reception import Reception
 from parties.control.runner import Runner
 from parties.control.runs import Ledger
@@ -53,6 +53,7 @@ class Options:
     code_digest: Callable[[], str]
     model_wanted: ModelWanted = lambda request: ""
     model_fits: ModelFits = lambda computation, trained: None
+    model_used_alone: ModelUsedAlone = lambda request: False
     check_seats: SeatsChecked = lambda request, organisations: None
     blocks: Callable[[], Sequence[str]] = tuple
     launcher: Launcher | None = None
@@ -77,7 +78,9 @@ class Supervisor:
         self._policy = WatchedPolicy(state, self._journal)
         self._key = state.signing_key()
         ledger = Ledger(state.ledger_path)
-        self._models = Models(state, ledger, options.model_wanted, options.model_fits)
+        self._models = Models(
+            state, ledger, options.model_wanted, options.model_fits, options.model_used_alone
+        )
         self._runner = self._make_runner(ledger)
         actions = self._make_actions(ledger)
         self._decisions = actions.decisions

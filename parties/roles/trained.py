@@ -54,8 +54,12 @@ def _classes(trained: ComputationRequest, offers: Mapping[str, Offer]) -> tuple[
 
 
 def _with_columns(asked: PlanParty, trained: ComputationRequest) -> PlanParty:
-    """The plan's party with the columns that its role had in the training, unless it names columns."""
+    """The plan's party with the columns that it had in the training, unless it names columns."""
     if asked.columns:
         return asked
-    columns = [block.columns for block in trained.blocks if block.role == asked.role]
+    columns = [
+        block.columns
+        for block in trained.blocks
+        if asked.role == block.role or asked.name == party(trained, block.role).name
+    ]
     return replace(asked, columns=columns[0]) if columns else asked

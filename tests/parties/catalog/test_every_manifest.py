@@ -8,6 +8,7 @@ from parties import catalog
 from parties.roles.plan import Offer, PlanParty
 from parties.roles.rehearse import LEAST_FILL, rehearse
 from protocols.request import ComputationRequest
+from tests.parties.catalog import test_horizontal_predict as prediction
 from tests.parties.catalog import test_horizontal_train as horizontal
 from tests.parties.roles import test_trained as trained
 from tests.parties.roles.published import PARAMETERS, plan
@@ -33,6 +34,7 @@ PLANS: dict[str, Callable[[], Case]] = {
     "align.size": lambda: alone(computation="align.size", parameters={}),
     "align.pairs": lambda: alone(computation="align.pairs", parameters={}),
     "horizontal.train": lambda: (horizontal.request(), horizontal.OFFERS),
+    "horizontal.predict": lambda: (prediction.use(split="test"), horizontal.OFFERS),
     "describe.columns": lambda: alone(computation="describe.columns", parameters={}, parties=HOLDER),
 }
 

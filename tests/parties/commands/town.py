@@ -289,6 +289,7 @@ def _open(town: Town, state: State, behaviour: str, stack: ExitStack) -> None:
             code_digest=catalog.code_digest,
             model_wanted=catalog.model_wanted,
             model_fits=catalog.check_trained,
+            model_used_alone=catalog.used_alone,
             blocks=lambda: tuple(schema.block for schema in store.list()),
             worker_command=WORKER_COMMAND if behaviour == REAL else (sys.executable, str(DUMMY), behaviour),
         ),

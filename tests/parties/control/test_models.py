@@ -10,7 +10,7 @@ import pytest
 from parties.control.runs import Ledger, RunState
 from parties.control.supervisor import only_one
 from parties.running.runspec import ARTIFACTS_FILE, load_spec
-from protocols.approval import Decision
+from protocols.approval import Decision, to_text
 from protocols.audit import AuditEvent, AuditLog
 from protocols.errors import RequestError
 from protocols.request import ComputationRequest, digest
@@ -206,3 +206,25 @@ def test_the_ledger_knows_finished_runs_only(offices: Offices) -> None:
         offices.wait(request, "INTERRUPTED")
         assert Ledger(offices.bank.ledger_path).done_runs(digest(request)) == (1,)
         assert Ledger(offices.bank.ledger_path).done_runs("f" * 64) == ()
+
+
+def test_what_several_trained_one_of_them_may_use_alone_where_the_computation_says_so(
+    offices: Offices,
+) -> None:
+    """The party must be one of the training's, with the key that it had then."""
+    with running(offices, model_used_alone=lambda request: request.purpose == "alone"):
+        trained = train(offices)
+        bank, *others = trained.parties
+        assert others
+        mine = replace(bank, role="client")
+        blocks = tuple(replace(block, role="client") for block in trained.blocks if block.role == bank.role)
+        single = {"parties": (mine,), "blocks": blocks, "manifest": ()}
+        later = use(offices, digest(trained), purpose="alone", **single)
+        assert offices.shim(later, "start", to_text(()))["ok"]
+        offices.wait(later, "DONE")
+        shared = offices.approved(
+            nonce="5" * 32, parameters=(("trained", digest(trained)),), purpose="together", **single
+        )
+        assert offices.shim(shared, "start", to_text(()))["error"] == "model"
+        last = list(AuditLog(offices.bank.audit_path, "bank").entries())[-1]
+        assert "was trained between other parties" in str(dict(last.detail)["reason"])
