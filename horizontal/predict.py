@@ -44,7 +44,7 @@ def predict_program(
         ROWS: rows,
         PROBABILITIES: probabilities,
     }
-    return Outcome({"predicted": {"people": len(rows)}}, artifacts)
+    return Outcome({"people": len(rows)}, artifacts, {"people": rows})
 
 
 def _probabilities(model: nn.Module, features: Tensor, classes: int) -> NDArray[np.float32]:

@@ -27,7 +27,8 @@ def test_probabilities_by_hand() -> None:
     seen: list[Progress] = []
     outcome = predicted(nn.Identity(), [[math.log(3), 0.0], [1.0, 1.0]], [7, 2], seen.append)
     assert outcome.artifacts[PROBABILITIES] == pytest.approx(np.array([[0.75, 0.25], [0.5, 0.5]]))
-    assert outcome.report == {"predicted": {"people": 2}}
+    assert outcome.report == {"people": 2}
+    assert outcome.people["people"].tolist() == [7, 2]
     assert [progress.step for progress in seen] == [0, 1]
     rows, columns = columns_of(outcome.artifacts) or ([], {})
     assert rows == [7, 2]

@@ -112,7 +112,7 @@ def test_what_the_training_left_predicts_as_plain_torch_does(split: str, code: i
     assert own is not None
     rows = np.arange(data.table.rows) if code is None else np.flatnonzero(data.split == code)
     assert list(own.rows) == rows.tolist()
-    assert found.report == {"predicted": {"people": len(rows)}}
+    assert found.report == {"people": len(rows)}
 
     from horizontal.table_task import from_parameters
 
