@@ -98,9 +98,11 @@ def test_only_the_catalog_names_the_algorithms() -> None:
 
 def _least(computation: Computation) -> dict[str, object]:
     """The settings that have no default."""
-    if computation.from_schemas is not None:
-        return {"features": {"x": [0, 1]}, "classes": ["no", "yes"]}
-    return {} if computation.model_used is None else {MODEL: "0" * 64}
+    used = computation.model_used
+    trained = computation if used is None else CATALOG[used.trained_by]
+    tables = trained.from_schemas is not None
+    least: dict[str, object] = {"features": {"x": [0, 1]}, "classes": ["no", "yes"]} if tables else {}
+    return least if used is None else {**least, MODEL: "0" * 64}
 
 
 def test_only_the_catalog_names_computations_and_their_settings() -> None:
