@@ -9,6 +9,7 @@ from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp
 
 from parties.console.entrance import HOME, Entrance, NotLoggedInError
+from parties.console.log_views import LogViews
 from parties.console.pages import style
 from parties.console.security import Guard
 from parties.console.views import Views
@@ -22,13 +23,13 @@ STATUS = {"form": 403, "approval": 403, "request": 404, "data_missing": 404, "mo
 def console(entrance: Entrance, port: int) -> ASGIApp:
     """The application, behind its guard. It has no pages about itself (no schema, no documentation)."""
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, title="fedaccord console")
-    _add_pages(app, entrance, Views(entrance=entrance))
+    _add_pages(app, entrance, Views(entrance=entrance), LogViews(entrance=entrance))
     for kind in (FedaccordError, HTTPException, RequestValidationError, Exception):
         app.add_exception_handler(kind, _shown(entrance))
     return Guard(app, port)
 
 
-def _add_pages(app: FastAPI, entrance: Entrance, views: Views) -> None:
+def _add_pages(app: FastAPI, entrance: Entrance, views: Views, log: LogViews) -> None:
     get: dict[str, Callable[..., Response]] = {
         "/": lambda: RedirectResponse(HOME, status_code=303),
         "/style.css": lambda: Response(style(), media_type="text/css"),
@@ -42,8 +43,10 @@ def _add_pages(app: FastAPI, entrance: Entrance, views: Views) -> None:
         "/blocks/{name}": views.block,
         "/models": views.models,
         "/models/{digest}": views.model,
-        "/log": views.log,
-        "/trace": views.trace,
+        "/log": log.log,
+        "/log/heads": log.heads,
+        "/log/export": log.export_form,
+        "/trace": log.trace,
         "/policy": views.policy,
     }
     post: dict[str, Callable[..., Response]] = {
@@ -51,6 +54,8 @@ def _add_pages(app: FastAPI, entrance: Entrance, views: Views) -> None:
         "/enter/{ticket}": entrance.use_ticket,
         "/logout": entrance.log_out,
         "/requests/{digest}/{decision}": views.decide,
+        "/log/heads": log.compare,
+        "/log/export": log.export,
     }
     for method, pages in (("GET", get), ("POST", post)):
         for path, page in pages.items():

@@ -1,4 +1,4 @@
-"""The pages that show: requests, foreign code, runs, blocks, models, the audit log, the policy; and what decides."""
+"""The pages that show: requests, foreign code, runs, blocks, models, the policy; and what decides."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,17 +15,13 @@ from parties.home.documents import check_digest
 from parties.home.people import read_people
 from parties.home.policy import policy_text, read_policy
 from parties.home.state import State
-from parties.roles.auditing import entries, verify_log
-from parties.roles.log_access import read_log
 from parties.roles.policy_check import warnings_of
 from parties.roles.reviewing import decide_as, foreign_code, page
 from protocols.approval import Decision
-from protocols.errors import ApprovalError, DatasiteError, RequestError
+from protocols.errors import ApprovalError, DatasiteError
 
 WAIT = 3.0
 """Seconds that a page waits for syft to follow a decision."""
-LENGTHS = (20, 100, 500)
-"""Numbers of entries of the audit log that can be asked for."""
 LONGEST_REASON = 500
 MOCK_ROWS = 8
 ENDED = ("DONE", "FAILED", "CANCELLED", "REVOKED")
@@ -41,15 +37,15 @@ class Views:
         """All requests, what waits for a decision first, what was refused when it came, and foreign code."""
         session = self.entrance.session(request)
         document = ask(self._state.folder, "requests")
-        rows = _rows(document["requests"])[::-1]
+        rows = rows_of(document["requests"])[::-1]
         return self._page(
             session,
             "requests.html",
             "/requests",
             pending=[row for row in rows if row["state"] == "PENDING"],
             others=[row for row in rows if row["state"] != "PENDING"],
-            refused=_rows(document["refused"])[::-1],
-            foreign=_rows(document["foreign"])[::-1],
+            refused=rows_of(document["refused"])[::-1],
+            foreign=rows_of(document["foreign"])[::-1],
         )
 
     def request(self, request: Request, digest: str) -> Response:
@@ -107,7 +103,7 @@ class Views:
         """How runs stand; the page renews itself while it is asked to, which doesn't keep the session open."""
         live = "live" in request.query_params
         session = self.entrance.session(request, touch=not live)
-        rows = _rows(ask(self._state.folder, "requests")["requests"])[::-1]
+        rows = rows_of(ask(self._state.folder, "requests")["requests"])[::-1]
         started = [row for row in rows if row["used"] or row["state"] == "RUNNING"]
         views = [
             {**row, **ask(self._state.folder, "status", digest=row["digest"])}
@@ -154,7 +150,7 @@ class Views:
 
         session = self.entrance.session(request)
         document, _ = list_models(self._state)
-        return self._page(session, "models.html", "/models", models=_rows(document["models"])[::-1])
+        return self._page(session, "models.html", "/models", models=rows_of(document["models"])[::-1])
 
     def model(self, request: Request, digest: str) -> Response:
         """One model with all that it leads to."""
@@ -163,46 +159,6 @@ class Views:
         session = self.entrance.session(request)
         document, _ = show_model(self._state, check_digest(digest))
         return self._page(session, "model.html", "/models", digest=digest, facts=model_facts(document))
-
-    def log(self, request: Request, last: int = LENGTHS[0]) -> Response:
-        """The newest entries of the audit log and its verification; the reading is logged."""
-        if last not in LENGTHS:
-            raise RequestError(f"the log is shown by {', '.join(map(str, LENGTHS))} entries")
-        session = self.entrance.session(request)
-        (_, verdict), (document, _) = read_log(
-            self._state,
-            session.signer.person.name,
-            f"verification and the last {last} entries",
-            lambda: (verify_log(self._state, ()), entries(self._state, last)),
-            origin=ORIGIN,
-            now=self.entrance.now,
-        )
-        return self._page(
-            session,
-            "log.html",
-            "/log",
-            verdict=verdict,
-            entries=_rows(document["entries"])[::-1],
-            last=last,
-            lengths=LENGTHS,
-        )
-
-    def trace(self, request: Request, what: str = "") -> Response:
-        """What leads to a model or request, or what came of a block; the reading is logged."""
-        from parties.roles.tracing import trace
-
-        session = self.entrance.session(request)
-        text = ""
-        if what:
-            _, text = read_log(
-                self._state,
-                session.signer.person.name,
-                f"trace of {what[:80]}",
-                lambda: trace(self._state, what),
-                origin=ORIGIN,
-                now=self.entrance.now,
-            )
-        return self._page(session, "trace.html", "/log", what=what, text=text)
 
     def policy(self, request: Request) -> Response:
         """The policy in force, the people, and the address book."""
@@ -228,5 +184,6 @@ class Views:
         return self.entrance.pages.html(template, session, self.entrance.now(), {"here": here, **values})
 
 
-def _rows(value: object) -> list[Mapping[str, object]]:
+def rows_of(value: object) -> list[Mapping[str, object]]:
+    """The rows of a list in a document; what isn't a row is passed over."""
     return [row for row in value if isinstance(row, Mapping)] if isinstance(value, list) else []

@@ -115,7 +115,7 @@ def make_export(
 def write_export(export: Export, folder: Path) -> str:
     """Writes the files into a new folder (0700); StateError when there is something already."""
     make_private_folder(folder)
-    write_private(folder / ENTRIES_FILE, b"".join(encode_record(entry) + b"\n" for entry in export.entries))
+    write_private(folder / ENTRIES_FILE, lines(export))
     write_private(folder / PAGE_FILE, page(export))
     names = [ENTRIES_FILE, PAGE_FILE]
     if export.head is not None:
@@ -123,6 +123,11 @@ def write_export(export: Export, folder: Path) -> str:
         names.append(HEAD_FILE)
     result = f"VERIFICATION FAILED: {export.problem}" if export.problem else export.verified
     return f"{len(export.entries)} entries in {folder} ({', '.join(names)}, mode 0600)\n{result}"
+
+
+def lines(export: Export) -> bytes:
+    """The entries as JSON Lines, each as the log has it."""
+    return b"".join(encode_record(entry) + b"\n" for entry in export.entries)
 
 
 def page(export: Export) -> str:

@@ -26,7 +26,16 @@ def verify_log(state: State, heads: tuple[Path, ...]) -> tuple[dict[str, object]
 
     Each head must be of this party's log, under this party's key.
     """
-    checked = check_log(state, heads)
+    return _verified(state, check_log(state, heads))
+
+
+def verify_against(state: State, head: str) -> tuple[dict[str, object], str]:
+    """The same, against one head that somebody else holds, given as its text."""
+    signed = own_head(state, head, "the given head")
+    return _verified(state, check(state.audit_path, heads=[signed]))
+
+
+def _verified(state: State, checked: Checked) -> tuple[dict[str, object], str]:
     document: dict[str, object] = {
         "party": state.name,
         "status": "ok",
@@ -45,7 +54,7 @@ def _heads_line(heads: tuple[SignedHead, ...]) -> list[dict[str, object]]:
 
 def check_log(state: State, heads: tuple[Path, ...]) -> Checked:
     """What the check of the log found; raises like `verify_log`."""
-    return check(state.audit_path, heads=[_own_head(state, path) for path in heads])
+    return check(state.audit_path, heads=[_read_head(state, path) for path in heads])
 
 
 def verdict(checked: Checked) -> str:
@@ -121,19 +130,26 @@ def peer_heads(state: State) -> Iterable[SignedHead]:
             yield signed
 
 
-def _own_head(state: State, path: Path) -> SignedHead:
+def _read_head(state: State, path: Path) -> SignedHead:
     try:
-        signed = parse_head(path.read_bytes().decode("utf-8", errors="replace").strip())
+        text = path.read_bytes().decode("utf-8", errors="replace")
     except OSError as error:
         raise AuditError(f"head {path}: {error.strerror}") from error
+    return own_head(state, text, f"head {path}")
+
+
+def own_head(state: State, text: str, where: str) -> SignedHead:
+    """The head in the text, which `where` names; AuditError unless it is of this party's log, under its key."""
+    try:
+        signed = parse_head(text.strip())
     except AuditError as error:
         raise AuditError(
-            f"head {path}: {error}", remedy="ask the other party for it again: fedaccord audit heads"
+            f"{where}: {error}", remedy="ask the other party for it again: fedaccord audit heads"
         ) from error
     card = state.card()
     if signed.head.party != state.name or signed.key != card.signing_key:
         raise AuditError(
-            f"head {path} is of {signed.head.party}'s log or under another key, not of {state.name}'s"
+            f"{where} is of {signed.head.party}'s log or under another key, not of {state.name}'s"
         )
     return signed
 

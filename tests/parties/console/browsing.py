@@ -21,7 +21,7 @@ from parties.control.supervisor import Supervisor, only_one
 from parties.home.people import create_person
 from parties.home.state import State
 from parties.roles.reviewing import unlock
-from protocols.audit import AuditEvent, Entry, read
+from protocols.audit import AuditEvent, AuditLog, Entry, read
 from tests.parties.control.offices import EMAIL, PASSPHRASE, Offices
 
 PORT = 7777
@@ -57,6 +57,10 @@ class House:
         answer = visitor.log_in(person)
         assert answer.status_code == 303, answer.text
         return visitor
+
+    def supervisor_log(self) -> AuditLog:
+        """The bank's log, for its head of now."""
+        return AuditLog(self.offices.bank.audit_path, "bank")
 
     def log(self, event: AuditEvent) -> list[Entry]:
         """The bank's entries of one kind."""

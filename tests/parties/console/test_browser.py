@@ -128,7 +128,16 @@ def _look_at(page: Browser, site: str, request: str) -> None:
     paths = ("/requests", f"/requests/{request}", "/foreign/1", "/runs", "/blocks", "/blocks/customers")
     for width in (400, 1400):
         page.width(width)
-        for path in (*paths, "/models", "/log", "/trace?what=customers", "/policy", "/nothing"):
+        for path in (
+            *paths,
+            "/models",
+            "/log",
+            "/log/heads",
+            "/log/export",
+            "/trace?what=customers",
+            "/policy",
+            "/nothing",
+        ):
             page.open(site + path)
             wide = page.value("return document.documentElement.scrollWidth")
             assert wide <= width, f"{path} is {wide} wide on a screen of {width}"

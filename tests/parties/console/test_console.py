@@ -27,7 +27,18 @@ from tests.parties.roles.samples import VIEWS
 
 NUMBERS = count(1)
 HOSTILE = "<script>alert(1)</script>"
-READING = ("/requests", "/runs", "/blocks", "/blocks/customers", "/models", "/log", "/trace", "/policy")
+READING = (
+    "/requests",
+    "/runs",
+    "/blocks",
+    "/blocks/customers",
+    "/models",
+    "/log",
+    "/log/heads",
+    "/log/export",
+    "/trace",
+    "/policy",
+)
 
 
 @pytest.fixture(scope="module")
