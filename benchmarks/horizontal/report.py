@@ -94,12 +94,11 @@ def flower_table(found: Found) -> str:
 def draw_curves(found: Found, folder: Path) -> None:
     """Mean test accuracy by round of every method."""
     figure, axes = pyplot.subplots(figsize=(8, 5))
-    for name, numbers in found["methods"].items():
+    for at, (name, numbers) in enumerate(found["methods"].items()):
         curves = [run["curve"] for run in numbers["runs"]]
         length = min(map(len, curves))
-        axes.plot(
-            range(1, length + 1), [statistics.fmean(c[i] for c in curves) for i in range(length)], label=name
-        )
+        mean = [statistics.fmean(curve[number] for curve in curves) for number in range(length)]
+        axes.plot(range(1, length + 1), mean, ("-", "--")[at // 10 % 2], label=name)  # ten colours
     axes.set(xlabel="round", ylabel="test accuracy", title=f"{found['setting']['setting']}, mean over seeds")
     axes.legend(fontsize=7, ncol=2)
     _save(figure, folder / f"accuracy-{found['setting']['setting']}.png")
@@ -115,6 +114,7 @@ def draw_drift(found: Found, folder: Path) -> None:
         axes.set(
             xlabel={"drift": "distance to the received model", "cosine": "cosine to the mean change"}[key]
         )
+    sides[0].invert_yaxis()  # the first method on top; both sides share the axis
     _save(figure, folder / f"drift-{found['setting']['setting']}.png")
 
 

@@ -51,7 +51,10 @@ SettingOption = Annotated[
 ]
 TableOption = Annotated[
     bool,
-    typer.Option("--table", help="Horizontal: only print which parts of methods combine, and why not."),
+    typer.Option(
+        "--table",
+        help="Horizontal: only print the methods, their settings, and which parts of methods combine, and why not.",
+    ),
 ]
 PlotOption = Annotated[Path | None, typer.Option(help="Draw the scores into this file: .svg, .png or .pdf.")]
 HorizontalOption = Annotated[
@@ -88,7 +91,9 @@ def simulate(
     client: ClientOption = None,
     clients: ClientsOption = 0,
     setting: SettingOption = "",
-    methods: Annotated[str, typer.Option(help="Horizontal: names with commas between (fedavg,fedbss).")] = "",
+    methods: Annotated[
+        str, typer.Option(help="Horizontal: names with commas between (fedavg,fedbss); --table lists them.")
+    ] = "",
     rounds: Annotated[int, typer.Option(help="Horizontal: rounds of each method (20).")] = 0,
     table: TableOption = False,
     seed: Annotated[int, typer.Option(help="Public and private seeds of the run.")] = 0,
@@ -98,7 +103,10 @@ def simulate(
 ) -> None:
     """Run the parties' own programs in this process: no approval, no network, the same numbers.
 
-    On two files of different features about partly the same people, or with --horizontal on clients.
+    On two files of different features about partly the same people, or with --horizontal on clients. Then every setting
+    of a method goes with --set, secure aggregation too; --horizontal --table lists all. `fedaccord demo --horizontal`
+    runs it between datasites, `python -m benchmarks.horizontal --help` (in a checkout) repeats it over seeds, with
+    poisoned clients, and against another simulator; docs/horizontal.md explains.
     """
     own = {"--active": active, "--passive": passive, "--computation": computation}
     own["--key-rule"] = key_rule if key_rule != "text" else ""
@@ -117,9 +125,9 @@ def simulate(
         check_plot(plot)
     changes = tuple(change or ())
     if table:
-        from parties.roles.simulating_clients import compatibility_table
+        from parties.roles.simulating_clients import what_there_is
 
-        typer.echo(compatibility_table())
+        typer.echo(what_there_is())
     elif horizontal:
         from parties.roles.simulating import asked_parameters
         from parties.roles.simulating_clients import ClientsToSimulate

@@ -1,6 +1,7 @@
 """What exists before the horizontal demo's story begins: files, state folders, exchanged cards, blocks and a plan."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from itertools import permutations
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from parties.home.cards import card_fingerprint
 from parties.home.private_files import toml_text, write_private
 from parties.home.state import State, init_analyst, init_party
 from parties.roles.owner import add_block, add_peer
+from protocols.request import ComputationRequest, digest
 
 BLOCK = "tumours"
 ROLES: Mapping[str, str] = {
@@ -65,7 +67,7 @@ def prepare_hospitals(folder: Path, *, secure: bool = False) -> Stage:
     plan = folder / "plan.toml"
     write_private(plan, plan_text(secure=secure))
     how = "sums under masks" if secure else "a common model"
-    what = f"rounds of local training, {how}, evaluation"
+    what = f"rounds of local training, {how}, evaluation between workers over mutual TLS"
     return Stage(folder=folder, files=files, states=states, plan=plan, what_runs=what)
 
 
@@ -73,6 +75,28 @@ def _organisation(name: str, secure: bool) -> str:
     if name in HOSPITALS:
         return f"Hospital {name.capitalize()}"
     return LAB if secure else "Tumour Registry"
+
+
+SCORING = HOSPITALS[0]
+"""The hospital that then scores its own test rows with the common model."""
+
+
+def scoring_stage(stage: Stage, trained: ComputationRequest) -> Stage:
+    """The stage of that hospital alone, with a plan for the scores."""
+    head: dict[str, str | int | float | bool] = {
+        "purpose": "tumour-class",
+        "purpose_text": f"Scores of {SCORING}'s own test rows, which stay there.",
+        "computation": "horizontal.predict",
+    }
+    tables: dict[str, Mapping[str, str | int | float | bool]] = {
+        "": head,
+        f"parties.{SCORING}": {"role": "client", "block": BLOCK},
+        "parameters": {"model": digest(trained), "split": "test"},
+    }
+    plan = stage.folder / "scores-plan.toml"
+    write_private(plan, toml_text(tables, "What the analyst asks for; the rest follows from the training."))
+    states = {name: stage.states[name] for name in (SCORING, ANALYST)}
+    return replace(stage, states=states, plan=plan, what_runs="the hospital scores its own rows, by itself")
 
 
 def plan_text(*, secure: bool = False) -> str:

@@ -1,24 +1,28 @@
 """The story of the horizontal demo: three hospitals and a registry train one model with FedBSS, over real servers."""
 
+import csv
 import json
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from parties.catalog.horizontal_train import TASK
 from parties.demo import steps
+from parties.demo.hospital_data import LABEL, SUBJECT_KEY
 from parties.demo.hospital_page import HospitalReport, render
-from parties.demo.hospital_setup import ROLES, prepare_hospitals
+from parties.demo.hospital_setup import ROLES, SCORING, prepare_hospitals, scoring_stage
 from parties.demo.hospital_twin import HospitalTwin, run_twin
 from parties.demo.outcome import learned, uses
 from parties.demo.setup import AGGREGATOR, HOSPITALS, HOSPITALS_MARK, Stage, fresh_folder, read_traffic
-from parties.running.runspec import ARTIFACTS_FILE
+from parties.roles.own_rows import write_own_rows
+from parties.syft_side.access import Datasite
 from protocols.errors import DatasiteError
 from protocols.request import ComputationRequest
 from protocols.request import digest as request_digest
-from protocols.wire import unpack_arrays
 
+SCORES_FILE = "scores.csv"
 SCORES = ("accuracy", "balanced_accuracy", "majority_rate")
 
 
@@ -31,6 +35,7 @@ class HospitalsFinished:
     twin: HospitalTwin
     traffic: Mapping[str, list[dict[str, object]]]
     audit: Mapping[str, str]
+    scored: Mapping[str, object]
     same_as_twin: bool
     seconds: float
 
@@ -48,18 +53,19 @@ def run_hospitals(out: Path, *, secure: bool = False) -> HospitalsFinished:
     steps.say(
         "1", f"three files, five state folders, exchanged cards, blocks with mock twins in {stage.folder}"
     )
-    request, reports = steps.governed_run(stage)
+    request, reports = steps.governed_run(stage, partial(_score_own_rows, stage))
     with steps.own_temporary_folder(stage.folder):
         audit = steps.verify_audit(stage)
         steps.say("9", "the twin in one process, and what only the owner of all data can compute")
         twin = run_twin(request, stage.files)
-    different = _different(stage, twin)
+    different = _different(stage, request, twin)
     finished = HospitalsFinished(
         request=request,
         reports=reports,
         twin=twin,
-        traffic={name: read_traffic(stage.states[name]) for name in ROLES},
+        traffic={name: read_traffic(stage.states[name], request_digest(request)) for name in ROLES},
         audit=audit,
+        scored=_scored(stage),
         same_as_twin=not different,
         seconds=time.monotonic() - begin,
     )
@@ -73,11 +79,31 @@ def run_hospitals(out: Path, *, secure: bool = False) -> HospitalsFinished:
     return finished
 
 
-def _different(stage: Stage, twin: HospitalTwin) -> list[str]:
+def _score_own_rows(stage: Stage, trained: ComputationRequest, sites: Mapping[str, Datasite]) -> None:
+    """One hospital scores its own test rows, asked for and approved like all else; its owner exports them."""
+    scoring = scoring_stage(stage, trained)
+    request = steps.ask(scoring, sites)
+    steps.approve(scoring, request, sites)
+    steps.run(scoring, request, sites)
+    told = write_own_rows(stage.states[SCORING], request_digest(request), stage.folder / SCORES_FILE)
+    print(f"     {told}", flush=True)
+
+
+def _scored(stage: Stage) -> dict[str, object]:
+    """How good the exported scores are, by the script, which knows the labels."""
+    labels = {
+        row[SUBJECT_KEY]: row[LABEL]
+        for row in csv.DictReader(stage.files[SCORING].read_text(encoding="utf-8").splitlines())
+    }
+    lines = list(csv.DictReader((stage.folder / SCORES_FILE).read_text(encoding="utf-8").splitlines()))
+    right = sum(line["prediction"] == labels[line[SUBJECT_KEY]] for line in lines)
+    return {"hospital": SCORING, "rows": len(lines), "accuracy": right / len(lines)}
+
+
+def _different(stage: Stage, request: ComputationRequest, twin: HospitalTwin) -> list[str]:
     """The parties whose model isn't the twin's, bit for bit."""
-    (path,) = stage.states[AGGREGATOR].runs.glob(f"*/{ARTIFACTS_FILE}")
-    task = {TASK: unpack_arrays(path.read_bytes())[TASK]}
-    return steps.different_from_twin(stage, {name: {**twin.model, **task} for name in ROLES})
+    task = {TASK: steps.left_by(stage, request, AGGREGATOR)[TASK]}
+    return steps.different_from_twin(stage, request, {name: {**twin.model, **task} for name in ROLES})
 
 
 def result_document(finished: HospitalsFinished) -> dict[str, object]:
@@ -95,6 +121,7 @@ def result_document(finished: HospitalsFinished) -> dict[str, object]:
             for name in ROLES
         },
         "audit": dict(finished.audit),
+        "scored": dict(finished.scored),
         "same_bits_as_one_process": finished.same_as_twin,
         "seconds": round(finished.seconds, 1),
     }
@@ -117,6 +144,8 @@ def summary(finished: HospitalsFinished, out: Path) -> str:
             f"    {use.party:<10} -> {use.receiver:<10} {use.kind:<10} {use.messages:>4} messages {use.bytes:>9,} B"
             for use in uses(finished.traffic, ROLES)
         ),
+        f"{finished.scored['hospital']} scored {finished.scored['rows']} of its own rows afterwards, "
+        f"{finished.scored['accuracy']:.3f} of them rightly: {out / SCORES_FILE}",
         f"audit: {', '.join(f'{party} {state}' for party, state in finished.audit.items())}",
         f"models bit-equal to the same programs in one process: {'yes' if finished.same_as_twin else 'no'}",
         f"{finished.seconds:.0f} s; report in {out / 'report.html'}, numbers in {out / 'result.json'}",
@@ -173,6 +202,8 @@ _SUMS_ONLY = (
 def _notes(finished: HospitalsFinished) -> tuple[str, ...]:
     return (
         _SUMS_ONLY if dict(finished.request.parameters)["secure_aggregation"] else _EACH_MODEL,
+        f"{finished.scored['hospital']} then scored its own test rows with the model, under an approval of its own: "
+        f"right for {finished.scored['accuracy']:.3f} of {finished.scored['rows']}. Nobody else got them.",
         "Features are scaled by rules that follow from the coarse quantiles that the hospitals publish; no value that "
         "a hospital fitted leaves it.",
         "The private seeds were injected to compare runs; a real run draws them from the operating system. The twin in "

@@ -33,6 +33,7 @@ MADE = {
     HOSPITALS_MARK: frozenset(
         {"data", "plan.toml", AGGREGATOR, *HOSPITALS, ANALYST, "heads", "report.html", "result.json"}
         | {f"{party}-login.json" for party in (AGGREGATOR, *HOSPITALS)}
+        | {"scores-plan.toml", "scores.csv"}
     ),
 }
 """What each kind makes, besides temporary folders; whatever else stands in the folder is somebody's work."""
@@ -71,7 +72,7 @@ class Stage:
     files: Mapping[str, Path]
     states: Mapping[str, State]
     plan: Path
-    what_runs: str = "alignment, training, evaluation"
+    what_runs: str = "alignment, training, evaluation between workers over mutual TLS"
 
     @property
     def parties(self) -> tuple[str, ...]:
@@ -189,7 +190,8 @@ def _exchange_cards(states: Mapping[str, State]) -> None:
         add_peer(states[here], states[there].folder / "card.json", card_fingerprint(card))
 
 
-def read_traffic(state: State) -> list[dict[str, object]]:
-    """What left and came at a party, by kind, from the run folder that only this party sees."""
-    (path,) = state.runs.glob("*/traffic.json")
+def read_traffic(state: State, digest: str = "") -> list[dict[str, object]]:
+    """What left and came at a party in its only run, or in that of a request, by kind, from the run folder that only
+    this party sees."""
+    (path,) = state.runs.glob(f"{digest}*/traffic.json")
     return list(json.loads(path.read_text(encoding="utf-8"))["releases"])

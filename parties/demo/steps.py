@@ -6,12 +6,13 @@ Each does what the command of the same name does; only the waiting between the r
 import os
 import subprocess
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 
 from parties.computation import Arrays
+from parties.control.workers import run_folder
 from parties.demo.setup import ANALYST, ANALYST_EMAIL, TEMPORARY_PREFIX, Stage, login_file
 from parties.demo.sites import served, wait_for, wait_until_ready
 from parties.home.cards import card_fingerprint
@@ -52,7 +53,17 @@ def own_temporary_folder(folder: Path) -> Iterator[None]:
             tempfile.tempdir = before[1]
 
 
-def governed_run(stage: Stage) -> tuple[ComputationRequest, dict[str, Mapping[str, object]]]:
+Then = Callable[[ComputationRequest, Mapping[str, Datasite]], None]
+"""What is done with a finished request while the datasites still run."""
+
+
+def nothing_more(request: ComputationRequest, sites: Mapping[str, Datasite]) -> None:
+    """Ends with the result."""
+
+
+def governed_run(
+    stage: Stage, then: Then = nothing_more
+) -> tuple[ComputationRequest, dict[str, Mapping[str, object]]]:
     """The steps from serving to the result, and the servers' end: the request, and what each party released."""
     with ExitStack() as stack:
         stack.enter_context(own_temporary_folder(stage.folder))
@@ -60,7 +71,9 @@ def governed_run(stage: Stage) -> tuple[ComputationRequest, dict[str, Mapping[st
         sites = open_accounts(stage)
         request = ask(stage, sites)
         approve(stage, request, sites)
-        return request, run(stage, request, sites)
+        reports = run(stage, request, sites)
+        then(request, sites)
+        return request, reports
 
 
 def start_datasites(stage: Stage, stack: ExitStack) -> None:
@@ -149,7 +162,7 @@ def run(
     stage: Stage, request: ComputationRequest, sites: Mapping[str, Datasite]
 ) -> dict[str, Mapping[str, object]]:
     """Starts the run, follows it to its end and gives back what each party released."""
-    say("7", f"the analyst starts the run: {stage.what_runs} between workers over mutual TLS")
+    say("7", f"the analyst starts the run: {stage.what_runs}")
     analyst.start(request, sites)
     standing = follow(request, sites, longest=LONGEST_PAUSE)
     for status in standing:
@@ -163,7 +176,7 @@ def run(
     for name in stage.parties:
         result = released[name]
         assert isinstance(result, Mapping)
-        kept = read_json(next(stage.states[name].runs.glob(f"*/{RESULT_FILE}")))
+        kept = read_json(run_folder(stage.states[name].runs, request_digest(request), 1) / RESULT_FILE)
         if dict(result) != kept:
             raise DatasiteError(f"what syft gave of {name}'s result isn't what the party released")
         reports[name] = result["report"]
@@ -184,14 +197,17 @@ def verify_audit(stage: Stage) -> dict[str, str]:
     return found
 
 
-def different_from_twin(stage: Stage, artifacts: Mapping[str, Arrays]) -> list[str]:
+def left_by(stage: Stage, request: ComputationRequest, name: str) -> Arrays:
+    """The artifacts that the request's run left at a party."""
+    folder = run_folder(stage.states[name].runs, request_digest(request), 1)
+    return unpack_arrays((folder / ARTIFACTS_FILE).read_bytes())
+
+
+def different_from_twin(
+    stage: Stage, request: ComputationRequest, artifacts: Mapping[str, Arrays]
+) -> list[str]:
     """The parties whose model parts aren't, bit for bit, those of the one-process twin; none when all is well."""
-    different = []
-    for name, twin in artifacts.items():
-        (path,) = stage.states[name].runs.glob(f"*/{ARTIFACTS_FILE}")
-        if not same_bits(unpack_arrays(path.read_bytes()), twin):
-            different.append(name)
-    return different
+    return [name for name, twin in artifacts.items() if not same_bits(left_by(stage, request, name), twin)]
 
 
 def same_bits(first: Arrays, second: Arrays) -> bool:

@@ -45,7 +45,7 @@ def run_demo(options: DemoOptions) -> Finished:
         audit = steps.verify_audit(stage)
         twins = _twins(options, who, stage)
     artifacts = {name: twins[0].outcomes[role].artifacts for name, role in ROLES.items()}
-    different = steps.different_from_twin(stage, artifacts)
+    different = steps.different_from_twin(stage, request, artifacts)
     finished = Finished(
         request=request,
         who=who,

@@ -5,6 +5,7 @@ this owns the rows. The numbers are about a simulation, in which an aggregator c
 only the clients have any.
 """
 
+import textwrap
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,6 +21,7 @@ from horizontal.evaluation import metrics
 from horizontal.fedoui import check_model
 from horizontal.heterogeneity import deal
 from horizontal.local import Examples
+from horizontal.methods import METHODS
 from horizontal.simulation import Simulation, simulate
 from horizontal.table_task import TableTask, complete, from_parameters
 from horizontal.together import why_apart
@@ -101,9 +103,15 @@ class ClientsSimulated:
         )
 
 
-def compatibility_table() -> str:
-    """What combines with what, and why not."""
-    return compatibility()
+def what_there_is() -> str:
+    """The methods by name, every setting with its default, and what combines with what, and why not."""
+    made = [
+        f"{name:<18}{', '.join(f'{key}={value}' for key, value in changes.items()) or 'the defaults'}"
+        for name, changes in METHODS.items()
+    ]
+    settings = [f"{name}={value}" for name, value in HorizontalConfig().to_parameters()]
+    lines = ["methods, by the settings that make them", *made, "", "settings and their defaults (--set)"]
+    return "\n".join([*lines, *textwrap.wrap(", ".join(settings), 110), "", compatibility()])
 
 
 def simulate_clients(asked: ClientsToSimulate, tell: Callable[[str], None]) -> ClientsSimulated:

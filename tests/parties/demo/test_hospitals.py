@@ -93,4 +93,6 @@ def test_three_hospitals_and_the_analysts_aggregator_train_over_real_servers(tmp
     kinds = {str(line["kind"]) for line in finished.traffic["registry"] if line["messages"]}
     assert kinds == {"Broadcast", "Ready", "MaskStep", "GroupKeys", "Masked", "Revealed"}
     assert "drift" not in str(finished.reports["registry"])
+    twin = finished.twin.accuracy["FedBSS, three hospitals"]["north"]
+    assert written["scored"] == {"hospital": "north", "rows": 55, "accuracy": twin}
     assert not list((tmp_path / "demo").glob(".temporary-*"))

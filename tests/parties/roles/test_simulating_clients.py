@@ -6,7 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from parties.roles.simulating_clients import ClientsToSimulate, compatibility_table, simulate_clients
+from horizontal.compatibility import table
+from horizontal.config import HorizontalConfig
+from horizontal.methods import METHODS
+from parties.roles.simulating_clients import ClientsToSimulate, simulate_clients, what_there_is
 from protocols.errors import BlockError, ConfigError
 from tests.parties.commands.town import fedaccord
 
@@ -155,7 +158,12 @@ def test_the_command_compares_and_keeps_the_two_kinds_apart(tmp_path: Path) -> N
     assert (wrong.status, "--passive" in wrong.err) == (1, True)
 
 
-def test_the_table_of_what_combines_is_printed() -> None:
+def test_methods_settings_and_what_combines_are_printed() -> None:
     said = fedaccord("simulate", "--horizontal", "--table")
-    assert said.out.strip() == compatibility_table().strip()
+    assert said.out.strip() == what_there_is().strip()
+    assert table() in said.out
+    for name in METHODS:
+        assert f"\n{name} " in said.out
+    for name, value in HorizontalConfig().to_parameters():
+        assert f"{name}={value}" in said.out
     assert "SCAFFOLD corrects plain gradient steps" in said.out
