@@ -158,12 +158,20 @@ def as_texts(array: Items) -> NDArray[np.bytes_]:
 
 
 def find(wanted: Items, ascending: Items) -> NDArray[np.int64]:
-    """For each wanted row of bytes its place in the ascending list, -1 where it isn't in it."""
+    """For each wanted row of bytes its place in the ascending list, -1 where it isn't in it.
+
+    They are looked up in ascending order: neighbours then lie near each other in memory, which is several times as
+    fast with a million.
+    """
+    found = np.full(len(wanted), -1, np.int64)
     if not len(ascending):
-        return np.full(len(wanted), -1, np.int64)
-    place = np.searchsorted(as_texts(ascending), as_texts(wanted)).astype(np.int64)
+        return found
+    order = np.argsort(as_texts(wanted))
+    texts = as_texts(wanted)[order]
+    place = np.searchsorted(as_texts(ascending), texts).astype(np.int64)
     place[place == len(ascending)] = 0
-    return np.where((ascending[place] == wanted).all(axis=1), place, -1)
+    found[order] = np.where(as_texts(ascending)[place] == texts, place, -1)
+    return found
 
 
 def _ascending(parts: Sequence[Items]) -> bool:
