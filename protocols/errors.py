@@ -140,6 +140,18 @@ class StateError(FedaccordError):
     code = "state"
 
 
+class DiskFullError(StateError):
+    """The disk that holds a party's state folder has no room."""
+
+    code = "disk_full"
+
+
+class HelperLost(StateError):
+    """A helper process of an alignment was gone before its work was done."""
+
+    code = "helper_lost"
+
+
 class RosterError(FedaccordError):
     """The request's parties differ from the address book."""
 

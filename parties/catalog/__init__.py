@@ -34,6 +34,7 @@ DIGESTED_FILES = (
     "parties/control/socket.py",
     "parties/home/__init__.py",
     "parties/home/cards.py",
+    "parties/home/disk.py",
     "parties/home/private_files.py",
 )
 

@@ -65,26 +65,43 @@ def explained(code: str, answer: Mapping[str, object]) -> str:
 
 
 EXPLANATIONS = {
-    "alignments_used": "no alignment is left of those that this party allows with the other one",
-    "audit": "its audit log can't be written or is damaged; its owner has to mend that first",
     "action": "it doesn't know this action",
+    "alignments_used": "no alignment is left of those that this party allows with the other one",
     "approval": "an approval is malformed, altered or for another request",
+    "audit": "its audit log can't be written or is damaged; its owner has to mend that first",
     "block": "a data block was replaced or its content has changed; ask with a new request",
+    "cancelled": "the run was cancelled",
     "code_digest": "its code is another release than the request names",
     "config": "its policy or address book can't be used as it is; its owner has to mend that first",
     "data_missing": "a block or column of the request isn't there",
     "datasite": "the datasite can't serve the call",
+    "disk_full": "the disk of its state folder is full; once its owner has made room, the run can be "
+    "started again",
     "expired": "the request has expired; ask with a new one",
+    "gate": "a message was not covered by the manifest, and was stopped",
+    "helper_lost": "a process that did a part of the alignment's work was ended there, mostly for want "
+    "of memory; the run can be started again",
     "internal": "an internal error; the owner's log has the details",
+    "interrupted": "its datasite stopped; once it serves again, the run can be started again",
+    "link": "the connection between the parties failed; the run can be started again",
     "model": "the trained model that the request names isn't there, is incomplete or was withdrawn",
     "not_approved": "the request isn't approved there",
-    "overlap": "fewer people are common than the request asks for, or none: compare key columns and key rules",
+    "overlap": "fewer people are common than the request asks for, or none: compare key columns and "
+    "key rules",
+    "peer_lost": "its connection to the other party ended without a word; the run can be started again",
+    "peer_refused": "the other party's worker couldn't be reached or didn't accept it: both must be "
+    "served and start together",
+    "peer_timeout": "the other party was silent for too long; once it answers, the run can be started again",
     "policy": "its policy forbids the request: the purpose, who asks, a column or a setting",
     "port_in_use": "no free port to listen for the other party's worker",
+    "protocol": "a program broke the rules of the conversation, or sent what can't be",
     "request": "the request isn't known there, or isn't yours",
     "revoked": "the request was revoked or denied for good",
     "roster": "the roster differs from its address book (unknown peer, key, certificate or address)",
     "runs_used": "all runs of the request are used",
     "state": "the request isn't in the state for that",
+    "subject_key": "keys of its block are missing or repeated",
+    "wire": "a message could not be read",
+    "worker_ended": "its worker process was killed or crashed; the run can be started again",
 }
-"""What the codes of refusals mean to an analyst."""
+"""What the codes of refusals, and the reasons of a run's end, mean to an analyst."""

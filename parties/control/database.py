@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from parties.home.disk import disk_full, for_want_of_room
 from protocols.errors import StateError
 
 
@@ -12,7 +13,7 @@ from protocols.errors import StateError
 def transaction(path: Path) -> Iterator[sqlite3.Connection]:
     """A connection inside one immediate transaction: committed and on the disk after the block, undone by an error.
 
-    StateError naming the file when SQLite can't open, read or write it.
+    StateError naming the file when SQLite can't open, read or write it; DiskFullError when there is no room for that.
 
     What is overwritten or deleted is zeroed in the file too: a task holds an analyst's first password until it is done.
     """
@@ -20,6 +21,8 @@ def transaction(path: Path) -> Iterator[sqlite3.Connection]:
         with _opened(path) as database:
             yield database
     except sqlite3.DatabaseError as error:
+        if for_want_of_room(error):
+            raise disk_full(str(path)) from error
         raise StateError(f"{path} can't be used: {error}", remedy=_remedy(path, error)) from error
 
 

@@ -13,6 +13,7 @@ from parties.running.runspec import (
     State,
     read_snapshot,
 )
+from protocols.errors import DiskFullError
 
 VANISHED = "worker_ended"
 """Reason of a run whose worker ended without a word."""
@@ -40,6 +41,8 @@ def run_end(snapshot: Snapshot | None, folder: Path, asked: str, status: int | N
         if snapshot.state is State.DONE and not (folder / RESULT_FILE).exists():
             return RunEnd(state=RunState.FAILED, reason="internal", logged=False)
         return RunEnd(state=RunState(snapshot.state.value), reason=snapshot.reason, logged=snapshot.logged)
+    if status == ExitCode.DISK_FULL:
+        return RunEnd(state=RunState.FAILED, reason=DiskFullError.code, logged=False)
     if asked == "cancel":
         return RunEnd(state=RunState.CANCELLED, reason="cancelled", logged=False)
     if asked == "revoke":

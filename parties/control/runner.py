@@ -7,16 +7,12 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from pathlib import Path
 
-from parties.control.alignments import Alignments, Planned, left_open, planned_alignments, use
-from parties.control.endings import (
-    PEER_REVOKED,
-    WITHDRAWN_FILE,
-    mark_withdrawn,
-    run_end,
-)
+from parties.control.alignments import Alignments, Planned, planned_alignments, use
+from parties.control.endings import PEER_REVOKED, WITHDRAWN_FILE, mark_withdrawn
 from parties.control.models import Models, StoredModel
 from parties.control.run_specs import RunSpecs
 from parties.control.runs import ENDED, Ledger, Reservation, RunState
+from parties.control.settling import EVENTS, Settling
 from parties.control.validate import CurrentBlock, Grounds, SeatsChecked, check_start
 from parties.control.workers import (
     WORKER_COMMAND,
@@ -32,22 +28,13 @@ from parties.home.journal import Actor, Journal
 from parties.home.people import read_people
 from parties.home.policy_watch import WatchedPolicy
 from parties.home.state import State
-from parties.running.passing import HALF, PASSING, delete_passing
-from parties.running.runspec import read_snapshot
 from protocols.approval import PartyApproval, parse_approvals
 from protocols.audit import AuditEvent
-from protocols.errors import AuditError, FedaccordError, RequestError, StateError, to_wire
+from protocols.errors import DiskFullError, FedaccordError, RequestError, StateError, to_wire
 from protocols.records import parse_utc
 
 POLL = 0.1  # seconds between two looks at an old worker
 OLD_WORKER_SECONDS = 30.0  # a worker that outlived its supervisor has read its end of file by then
-EVENTS = {
-    RunState.DONE: AuditEvent.RUN_FINISHED,
-    RunState.FAILED: AuditEvent.RUN_FAILED,
-    RunState.INTERRUPTED: AuditEvent.RUN_INTERRUPTED,
-    RunState.CANCELLED: AuditEvent.RUN_CANCELLED,
-    RunState.REVOKED: AuditEvent.RUN_CANCELLED,
-}
 
 
 class Runner:
@@ -87,6 +74,10 @@ class Runner:
         self._alignments = Alignments(state.ledger_path)
         self._models = models
         self._specs = RunSpecs(state, bind=bind, injected_seed=injected_seed)
+        self._settling = Settling(state, ledger=ledger, journal=journal, documents=self._documents, now=now)
+        self._ends: dict[
+            tuple[str, int], tuple[str, int | None]
+        ] = {}  # how workers ended, until that is recorded
         self._workers = Workers(self._finished, command)
         self.stopping = threading.Event()
         self._starting = threading.Lock()
@@ -171,8 +162,7 @@ class Runner:
         except (OSError, FedaccordError) as error:
             end = RunState.INTERRUPTED if reservation.resumed else RunState.FAILED
             self._ledger.finish(digest, run, end, to_wire(error), self._now(), committed=False)
-            self._journal.failed(EVENTS[end], self._journal.itself, target, run=run, reason=to_wire(error))
-            self._end_alignments(digest, run, to_wire(error))
+            self._settling.log_end(digest, run, EVENTS[end], to_wire(error))
             raise StateError(f"the worker of run {run} could not be started: {error}") from error
 
     def commit(self, digest: str, run: int) -> None:
@@ -209,11 +199,11 @@ class Runner:
             self._workers.tell(user, "revoke")
         for folder in folders:
             if worker is None or folder != worker.folder:
-                self._tidy(digest, folder)
+                self._settling.tidy(digest, folder)
 
     def _mark(self, digest: str, reason: str) -> tuple[Path, ...]:
         """Marks every run's model that isn't marked yet, and gives back all run folders of the request."""
-        who = self._peers(digest) if reason == PEER_REVOKED else self._state.name
+        who = self._settling.peers(digest) if reason == PEER_REVOKED else self._state.name
         folders = tuple(sorted(self._state.runs.glob(f"{digest}-*")))
         for folder in folders:
             if not (folder / WITHDRAWN_FILE).exists():
@@ -235,7 +225,7 @@ class Runner:
                 if row.state is RunState.REVOKED:
                     self._mark(row.digest, row.reason)
                 if row.run and row.state in ENDED and self._expired(row.digest):
-                    self._tidy(row.digest, run_folder(self._state.runs, row.digest, row.run))
+                    self._settling.tidy(row.digest, run_folder(self._state.runs, row.digest, row.run))
             except (StateError, RequestError) as error:  # a damaged paper; the other requests go on
                 print(f"WARNING: old papers of request {row.digest} stay: {error}", file=sys.stderr)
 
@@ -257,83 +247,32 @@ class Runner:
             self._workers.close()
 
     def _finished(self, worker: Worker, status: int) -> None:
+        key = (worker.digest, worker.run)
+        self._ends[key] = (worker.asked, status)
         try:
-            self._settle(worker.digest, worker.run, worker.asked, status)
-        except AuditError as error:  # the ledger has the end already; there is nobody to raise it to
-            print(f"supervisor: the end of {worker.folder.name} is not in the log: {error}", file=sys.stderr)
+            self._settle(*key)
+        except DiskFullError as error:  # RUNNING in the ledger until `settle_if_gone` is asked and finds room
+            print(
+                f"supervisor: the end of {worker.folder.name} isn't recorded yet: {error}; {error.remedy}",
+                file=sys.stderr,
+            )
         except Exception as error:  # a run must have an end whatever lies in its folder
             print(f"supervisor: the end of {worker.folder.name} can't be read: {error!r}", file=sys.stderr)
-            self._interrupt(worker.digest, worker.run, to_wire(error))
-
-    def _interrupt(self, digest: str, run: int, reason: str) -> None:
-        """The end of a run about which nothing else is known, unless it has one."""
-        if (digest, run) in self._ledger.running():
-            self._ledger.finish(digest, run, RunState.INTERRUPTED, reason, self._now(), committed=False)
-            target, event = f"request {digest}", AuditEvent.RUN_INTERRUPTED
-            self._journal.failed(event, self._journal.itself, target, run=run, reason=reason)
-            self._end_alignments(digest, run, reason)
+            self._settling.interrupt(*key, to_wire(error))
+            del self._ends[key]
 
     def settle_if_gone(self, digest: str, run: int) -> None:
         """Writes the end of a run that the ledger believes to be RUNNING and that no worker works on."""
         with self._starting:  # not between a reservation and its spawn
             lives = self._workers.find(digest) is not None or alive(run_folder(self._state.runs, digest, run))
             if not lives and (digest, run) in self._ledger.running():
-                self._settle(digest, run, "", None)
+                self._settle(digest, run)
 
-    def _settle(self, digest: str, run: int, asked: str, status: int | None) -> None:
-        """Writes the end of a run whose worker is gone: ledger, log, and what must not stay."""
-        folder = run_folder(self._state.runs, digest, run)
-        snapshot = read_snapshot(folder)
-        end = run_end(snapshot, folder, asked, status)
-        sent = snapshot is not None and snapshot.bytes_sent > 0
-        self._ledger.finish(
-            digest, run, end.state, end.reason, self._now(), committed=sent or end.state is RunState.DONE
-        )
-        if end.reason == PEER_REVOKED:
-            mark_withdrawn(folder, self._peers(digest), end.reason, self._now())
-        if not end.logged:
-            detail = {
-                "run": run,
-                "state": end.state.value,
-                "reason": end.reason,
-                "exit": -1 if status is None else status,
-            }
-            note = self._journal.failed if end.state is RunState.FAILED else self._journal.ok
-            note(EVENTS[end.state], self._journal.itself, f"request {digest}", **detail)
-            self._tidy(digest, folder, HALF)
-        if self._ledger.find(digest).state in (RunState.DONE, RunState.CANCELLED, RunState.REVOKED):
-            self._tidy(digest, folder)
-        if not end.logged:
-            self._end_alignments(digest, run, end.reason)
-
-    def _end_alignments(self, digest: str, run: int, reason: str) -> None:
-        """Logs the end of an alignment whose worker can't any more; with it went the blinded sets in its memory."""
-        target = f"request {digest}"
-        for peer in left_open(self._journal.log.entries(), target, run):
-            self._journal.failed(
-                AuditEvent.PSI_FINISHED,
-                self._journal.itself,
-                target,
-                run=run,
-                peer=peer,
-                alignment=f"not told: the run ended first ({reason})",
-                messages="not counted: its worker could log no end",
-            )
-
-    def _peers(self, digest: str) -> str:
-        try:
-            parties = self._documents.request(digest).request.parties
-        except FedaccordError as error:  # the mark matters more than the name in it
-            print(f"WARNING: the parties of request {digest} can't be read: {error}", file=sys.stderr)
-            return "another party"
-        return " or ".join(entry.name for entry in parties if entry.name != self._state.name)
-
-    def _tidy(self, digest: str, folder: Path, names: Sequence[str] = PASSING) -> None:
-        """Deletes checkpoints, temporary material and the private seed of an ended run, and logs that it did."""
-        deleted = delete_passing(folder, names)
-        if deleted:
-            target, there = f"request {digest}", " ".join(deleted)
-            self._journal.ok(AuditEvent.TEMPORARY_DELETED, self._journal.itself, target, deleted=there)
+    def _settle(self, digest: str, run: int) -> None:
+        """Writes the end of a run whose worker is gone, with what is known of it, which is kept until that is done."""
+        asked, status = self._ends.get((digest, run), ("", None))
+        self._settling.settle(digest, run, asked, status)
+        self._ends.pop((digest, run), None)
 
     def _expired(self, digest: str) -> bool:
         request = self._documents.request(digest).request

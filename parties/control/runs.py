@@ -25,8 +25,12 @@ CREATE TABLE IF NOT EXISTS runs (
     digest TEXT NOT NULL REFERENCES requests, run INTEGER NOT NULL, state TEXT NOT NULL, reason TEXT NOT NULL,
     committed INTEGER NOT NULL, attempts INTEGER NOT NULL, changed TEXT NOT NULL, PRIMARY KEY (digest, run)) STRICT;
 """
-RESUMABLE = ("peer_lost", "peer_timeout", "link", "peer_stopped:interrupted")
-"""Reasons of a FAILED run that were the peer's or the network's: the run may be taken up again."""
+_NOBODYS_FAULT = ("peer_lost", "peer_timeout", "link", "disk_full", "helper_lost")
+RESUMABLE = (
+    *_NOBODYS_FAULT,
+    *(f"peer_stopped:{reason}" for reason in (*_NOBODYS_FAULT, "interrupted")),
+)
+"""Reasons of a FAILED run that were the network's or a machine's, here or at a peer: it may be taken up again."""
 TAKEN_UP = 10
 """How often one run may be taken up again after it sent a message. The gate of an attempt counts from the checkpoint
 (from nothing before the first one), so each attempt may send again what was sent since then: without an end to the

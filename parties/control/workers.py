@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from parties.home.private_files import make_private_folder, sync_folder, write_private
-from parties.running.runspec import RunSpec, save_spec
+from parties.running.runspec import RunSpec, begin_again, save_spec
 from protocols.errors import StateError
 
 WORKER_COMMAND = (sys.executable, "-P", "-m", "parties.running.worker")
@@ -54,10 +54,12 @@ def run_folder(runs: Path, digest: str, run: int) -> Path:
 def prepare_folder(folder: Path, spec: RunSpec, *, resumed: bool) -> None:
     """A complete run folder under its name: made under another one and renamed, or, resumed, with a new run.json.
 
-    An older attempt that never sent a message leaves nothing that is taken up again.
+    An older attempt that never sent a message leaves nothing that is taken up again. The last word of one that did is
+    taken back: it must not be read as the new attempt's.
     """
     if resumed and folder.is_dir():
         save_spec(folder, spec)
+        begin_again(folder)
         return
     if folder.exists():
         shutil.rmtree(folder)

@@ -1,13 +1,16 @@
 """The supervisor's pen for the audit log: who did what to which request, with what result."""
 
+import sys
+import threading
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 
 from parties.home.state import State
 from protocols.audit import AuditEvent, AuditLog, Result
-from protocols.errors import FedaccordError, to_wire
+from protocols.errors import AuditError, FedaccordError, to_wire
 from protocols.records import Scalar
 
 TEXT_LIMIT = 200  # characters of a text in an entry's detail
@@ -27,6 +30,17 @@ class Actor:
     origin: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Owed:
+    """An entry that waits for room in the log, with the time of what it tells."""
+
+    event: AuditEvent
+    result: Result
+    target: str
+    detail: Mapping[str, Scalar]
+    time: datetime
+
+
 class Journal:
     """Writes entries for one party; one that can't be written raises AuditError.
 
@@ -39,6 +53,8 @@ class Journal:
         self.log = AuditLog(state.audit_path, state.name)
         self.itself = Actor(who="supervisor", role="program", organisation=state.organisation, origin="serve")
         self._now = now
+        self._owed: deque[_Owed] = deque()
+        self._owing = threading.Lock()
 
     @contextmanager
     def before(self, event: AuditEvent, actor: Actor, target: str, **detail: Scalar) -> Iterator[None]:
@@ -62,8 +78,40 @@ class Journal:
         """One entry for something that broke."""
         self._write(event, actor, Result.FAILED, target, detail)
 
+    def owe(self, event: AuditEvent, result: Result, target: str, **detail: Scalar) -> None:
+        """One entry of the supervisor's own for something that has happened already.
+
+        When the log can't take it, as on a full disk, it is written before the next entry that it can take.
+        """
+        self._owed.append(_Owed(event=event, result=result, target=target, detail=detail, time=self._now()))
+        try:
+            self._pay()
+        except AuditError as error:
+            with suppress(OSError):  # where this goes to may be on the same full disk
+                print(f"supervisor: {event} of {target} isn't in the log yet: {error}", file=sys.stderr)
+
+    def _pay(self) -> None:
+        """Writes what is owed, the oldest first."""
+        with self._owing:
+            while self._owed:
+                owed = self._owed[0]
+                self._append(owed.event, self.itself, owed.result, owed.target, owed.detail, owed.time)
+                self._owed.popleft()
+
     def _write(
         self, event: AuditEvent, actor: Actor, result: Result, target: str, detail: Mapping[str, Scalar]
+    ) -> None:
+        self._pay()
+        self._append(event, actor, result, target, detail, self._now())
+
+    def _append(
+        self,
+        event: AuditEvent,
+        actor: Actor,
+        result: Result,
+        target: str,
+        detail: Mapping[str, Scalar],
+        now: datetime,
     ) -> None:
         self.log.append(
             event,
@@ -74,7 +122,7 @@ class Journal:
             origin=actor.origin,
             object=target,
             detail={name: _short(value) for name, value in detail.items()},
-            now=self._now(),
+            now=now,
         )
 
 

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from parties.catalog import alignment
-from parties.control.asking import explained
 from parties.home.state import State
 from parties.roles import analyst
 from parties.roles.plan import Plan, PlanParty
@@ -22,6 +21,7 @@ from parties.roles.requesting import (
     REHEARSAL,
     Tell,
     follow,
+    may_be_left,
     rehearsal_text,
     standing_text,
     unrehearsed,
@@ -135,14 +135,12 @@ def ask_and_run(
     tell(f"request {digest[:12]} submitted to {' and '.join(sites)}; their owners read and approve it:")
     for name in sites:
         tell(f"    fedaccord review approve {digest[:12]} --reason WHY --state {name}")
-    await_approvals(request, sites, tell, until=now() + wait, sleep=sleep, now=now)
-    analyst.start(request, sites)
-    standing = follow(request, sites, tell, sleep=sleep)
+    with may_be_left(digest, tell):
+        await_approvals(request, sites, tell, until=now() + wait, sleep=sleep, now=now)
+        analyst.start(request, sites)
+        standing = follow(request, sites, tell, sleep=sleep)
     if any(status.state != DONE for status in standing):
-        _, text = standing_text(request, standing)
-        reasons = {status.reason.removeprefix("peer_stopped:") for status in standing if status.reason}
-        meaning = "; ".join(explained(reason, {}) for reason in sorted(reasons))
-        raise StateError(f"the {what} didn't end well ({meaning}):\n{text}")
+        raise StateError(f"the {what} didn't end well:\n{standing_text(request, standing)[1]}")
     return digest, analyst.results(request, sites)
 
 

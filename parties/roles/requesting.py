@@ -1,11 +1,15 @@
 """What the analyst's commands do and say: rehearse, submit, start, follow, cancel, read the result."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from parties.control.asking import EXPLANATIONS
+from parties.control.run_state import RunState
+from parties.control.runs import RESUMABLE
 from parties.home.state import State
 from parties.roles import analyst
 from parties.roles.plan import Offer, Plan, read_plan
@@ -14,7 +18,7 @@ from parties.roles.rehearse import Rehearsal, rehearse
 from parties.roles.reports import report_lines
 from parties.roles.review import readable_bytes, review_text
 from parties.roles.showing import MOCK_FIELD, MOCK_MARK
-from parties.roles.standing import PENDING, RUNNING, PartyStatus
+from parties.roles.standing import APPROVED, DENIED, DONE, PENDING, REVOKED, RUNNING, PartyStatus
 from parties.syft_side.access import Datasite
 from protocols.request import ComputationRequest, canonical
 from protocols.request import digest as request_digest
@@ -32,6 +36,9 @@ REHEARSAL = f"rehearsal ({MOCK_MARK})"
 UNREHEARSED = (
     "(Bounds not rehearsed: the analyst skipped the rehearsal, so more may leave than the computation needs.)"
 )
+FAILED, INTERRUPTED = RunState.FAILED.value, RunState.INTERRUPTED.value
+BROKEN = {FAILED, INTERRUPTED}
+"""Ends that somebody has to do something about."""
 HIDDEN = ("ok", "approval", "state", "reason", "error", "standing")
 """Of an answer, what a status document doesn't repeat or doesn't need."""
 
@@ -116,13 +123,29 @@ def unrehearsed(request: ComputationRequest) -> ComputationRequest:
     return replace(request, purpose_text=f"{request.purpose_text} {UNREHEARSED}".strip())
 
 
+@contextmanager
+def may_be_left(digest: str, tell: Tell) -> Iterator[None]:
+    """Inside the block Ctrl-C leaves the request and its run alone, and says how to go on with them."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        tell(
+            f"the request stays, and a run that has started goes on: fedaccord request status {digest[:12]} --watch"
+            f" follows it, fedaccord request cancel {digest[:12]} ends it"
+        )
+        raise
+
+
 def start_request(state: State, start: str, *, watch: bool, tell: Tell) -> tuple[dict[str, object], str]:
     """Starts the run at every party and gives back how it stands then; with `watch`, how it stands after its end."""
     request, sites = _connected(state, start)
-    wait_for_approvals(request, sites, tell)
-    analyst.start(request, sites)
-    tell(f"run of {request_digest(request)[:12]} started at {', '.join(sites)}")
-    return standing_text(request, follow(request, sites, tell) if watch else analyst.statuses(request, sites))
+    digest = request_digest(request)
+    with may_be_left(digest, tell):
+        wait_for_approvals(request, sites, tell)
+        analyst.start(request, sites)
+        tell(f"run of {digest[:12]} started at {', '.join(sites)}")
+        standing = follow(request, sites, tell) if watch else analyst.statuses(request, sites)
+    return standing_text(request, standing)
 
 
 def wait_for_approvals(
@@ -152,15 +175,15 @@ def show_status(state: State, start: str, *, watch: bool, tell: Tell) -> tuple[d
 def standing_text(
     request: ComputationRequest, standing: tuple[PartyStatus, ...]
 ) -> tuple[dict[str, object], str]:
-    """How a request stands, as a document and as one line per party with what to do next."""
+    """How a request stands, as a document and as one line per party, with what an end means and what to do next."""
     digest = request_digest(request)
     document: dict[str, object] = {
         "digest": digest,
         "parties": {s.party: {"state": s.state, "reason": s.reason, **_facts(s.answer)} for s in standing},
     }
     lines = [status_line(status) for status in standing]
-    step = _next_step(digest[:12], {status.state for status in standing})
-    return document, "\n".join([*lines, f"next: {step}"] if step else lines)
+    step = _next_step(digest[:12], standing)
+    return document, "\n".join([*lines, *_meanings(standing), *([f"next: {step}"] if step else [])])
 
 
 def follow(
@@ -220,18 +243,38 @@ def status_line(status: PartyStatus) -> str:
     return "  ".join(parts)
 
 
-def _next_step(digest: str, states: set[str]) -> str:
-    """What the analyst can do now; "" when that is not clear from the states alone."""
-    if states & {"DENIED", "REVOKED"}:
+def _meanings(standing: tuple[PartyStatus, ...]) -> list[str]:
+    """What the reasons of a run's ends mean, each once: a peer that was stopped ends for the reason of the other."""
+    reasons = dict.fromkeys(
+        status.reason.removeprefix("peer_stopped:") for status in standing if status.state in BROKEN
+    )
+    return [f"{reason}: {EXPLANATIONS[reason]}" for reason in reasons if reason in EXPLANATIONS]
+
+
+def _startable(status: PartyStatus) -> bool:
+    """Whether the party would let the request's run start, or be taken up again."""
+    if status.state in (APPROVED, INTERRUPTED):
+        return True
+    used, allowed = (status.answer.get(name) for name in ("used", "allowed"))
+    left = isinstance(used, int) and isinstance(allowed, int) and used < allowed
+    return status.state == FAILED and (status.reason in RESUMABLE or left)
+
+
+def _next_step(digest: str, standing: tuple[PartyStatus, ...]) -> str:
+    """What the analyst can do now; "" when that is not clear from the states and reasons alone."""
+    states = {status.state for status in standing}
+    if states & {DENIED, REVOKED}:
         return "ask with a new request: fedaccord request submit PLAN"
-    if states == {"DONE"}:
+    if states == {DONE}:
         return f"fedaccord request result {digest}"
-    if states == {"APPROVED"}:
+    if states == {APPROVED}:
         return f"fedaccord request start {digest}"
     if states == {RUNNING}:
         return f"fedaccord request status {digest} --watch"
-    if "INTERRUPTED" in states and not states & {RUNNING, "UNREACHABLE"}:
-        return f"fedaccord request start {digest} goes on from the last checkpoint"
+    if states & BROKEN and all(map(_startable, standing)):
+        return f"fedaccord request start {digest} goes on from the last checkpoint, or begins again if there is none"
+    if FAILED in states and states <= BROKEN:
+        return "when the cause is removed, ask with a new request"
     return ""
 
 

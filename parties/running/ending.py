@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from parties.home.disk import disk_full, for_want_of_room
 from parties.running.runspec import State
 from protocols.errors import (
     CancelledRun,
@@ -41,6 +42,8 @@ class End:
 
 def ending(problem: Exception) -> End:
     """The end that this problem makes; the peer's cancel or revocation ends our side alike."""
+    if for_want_of_room(problem):  # whatever it broke: it is the disk's fault, and the run can go on later
+        problem = disk_full("this run")
     code = to_wire(problem)
     note = str(problem) if isinstance(problem, LinkError | Stopped) else ""  # no program's: see `drive`
     detail = type(problem).__name__

@@ -3,12 +3,11 @@
 import math
 import time
 from collections.abc import Callable
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from parties.home.private_files import write_json
-from parties.running.runspec import PROGRESS_FILE, Snapshot, State, read_snapshot
+from parties.running.runspec import Snapshot, State, read_snapshot, save_snapshot
 from parties.running.time_left import TimeLeft
 from parties.running.traffic import Traffic
 from protocols.program import Progress
@@ -59,14 +58,14 @@ class ProgressFile:
         if fresh or now - self._written >= _BETWEEN_S or progress.step == progress.of:
             self._written = now
             self._now = self._counted()
-            write_json(self._folder / PROGRESS_FILE, asdict(self._now))
+            save_snapshot(self._folder, self._now)
 
     def end(self, state: State, reason: str, note: str, *, logged: bool) -> None:
         """The last word, on the disk when this returns."""
         self._now = replace(
             self._counted(), state=state, reason=reason, note=self._noted(note), eta=None, logged=logged
         )
-        write_json(self._folder / PROGRESS_FILE, asdict(self._now))
+        save_snapshot(self._folder, self._now)
 
     def _noted(self, note: str) -> str:
         return "; ".join([*self._warnings, *([note] if note else [])])

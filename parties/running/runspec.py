@@ -3,7 +3,7 @@
 A run folder (0700) holds, besides `run.json`: `progress.json` (`Snapshot`, replaced atomically, `seq` only grows),
 `result.json` (what the analyst may read), `artifacts.bin` (model parts, 0600, stay here), `traffic.json` (messages and
 bytes for each release, for the party itself), `checkpoints/`, `temporary/`, `private.seed` (0600) and the worker's
-log.  Every file but `run.json` and the log is the worker's.
+log.  Every file but `run.json` and the log is the worker's while it lives.
 """
 
 import json
@@ -45,6 +45,8 @@ class ExitCode(IntEnum):
     INTERRUPTED = 11
     CANCELLED = 12
     REVOKED = 13
+    DISK_FULL = 14
+    """FAILED too, but without room for the last word in `progress.json`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,6 +145,18 @@ def read_snapshot(folder: Path) -> Snapshot | None:
     except (OSError, ValueError, TypeError, KeyError, RecursionError):
         return None
     return snapshot if all(_fits(getattr(snapshot, f.name), f.type) for f in fields(Snapshot)) else None
+
+
+def begin_again(folder: Path) -> None:
+    """Puts a first word of progress in the place of an earlier attempt's last one, if there is one."""
+    before = read_snapshot(folder)
+    if before is not None:
+        save_snapshot(folder, Snapshot(seq=before.seq + 1, state=State.RUNNING, phase="start"))
+
+
+def save_snapshot(folder: Path, snapshot: Snapshot) -> None:
+    """Writes `progress.json`."""
+    write_json(folder / PROGRESS_FILE, asdict(snapshot))
 
 
 def _fits(value: object, wanted: object) -> bool:

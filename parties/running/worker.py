@@ -20,6 +20,7 @@ from pathlib import Path
 from parties import catalog
 from parties.computation import NO_DATA, Computation, Inputs
 from parties.control.socket import call
+from parties.home.disk import for_want_of_room
 from parties.home.private_files import make_private_folder, write_json, write_private
 from parties.links.connect import Connected, Connecting, peers_of
 from parties.links.handshake import agreed_step, hello, led_step
@@ -79,6 +80,11 @@ def run(folder: Path, tools: Tools | None = None, *, stdin: int = 0) -> ExitCode
     except FedaccordError as problem:
         _log.error("%s (%s)", problem, problem.code)  # without run.json there is nobody else to tell
         return ExitCode.FAILED
+    except OSError as problem:  # the first word of progress
+        if not for_want_of_room(problem):
+            raise
+        _log.error("%s", problem)
+        return ExitCode.DISK_FULL
     return worker.run()
 
 
@@ -112,7 +118,7 @@ class Worker:
             end = ending(self._stop.asked or problem)
             _log.error("%s: %s", end.reason, problem, exc_info=not isinstance(problem, FedaccordError))
         self._close(end.code)
-        return ExitCode[self._end(end).name]
+        return self._end(end)
 
     def _work(self, crew: Crew) -> None:
         computation = check_papers(self._spec, self._request, self._tools)
@@ -296,10 +302,10 @@ class Worker:
         for link in self._connected.links.values():
             link.close(code)
 
-    def _end(self, end: End) -> State:
+    def _end(self, end: End) -> ExitCode:
         """Deletes what passes, logs the end once, and says it last, so that whoever reads it finds all in place.
 
-        What can't be logged here is left to the supervisor.
+        What can't be logged or said here for want of room is left to the supervisor.
         """
         logged = True
         try:
@@ -313,8 +319,14 @@ class Worker:
             _log.exception("the end could not be recorded")
             logged = False
             end = end if end.state is not State.DONE else ending(problem)
-        self._progress.end(end.state, end.reason, end.note, logged=logged)
-        return end.state
+        try:
+            self._progress.end(end.state, end.reason, end.note, logged=logged)
+        except OSError as problem:
+            if not for_want_of_room(problem):
+                raise
+            _log.exception("the last word could not be written")
+            return ExitCode.DISK_FULL
+        return ExitCode[end.state.name]
 
     def _delete(self, state: State) -> None:
         """Deletes what passes, and logs what was there."""

@@ -17,7 +17,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Final, Protocol, TypeAlias
 
-from protocols.errors import ProtocolError, StateError
+from protocols.errors import HelperLost, ProtocolError
 from protocols.psi.jobs import Job, read_answer
 
 COMMAND: Final = (sys.executable, "-P", "-m", "protocols.psi.helper")
@@ -34,7 +34,7 @@ class Crew(Protocol):
     def begin(self, job: Job) -> Wait:
         """Takes a job and gives back how to wait for its points; never waits itself.
 
-        ProtocolError from the wait for points that are none, StateError when whoever works on it is gone.
+        ProtocolError from the wait for points that are none, HelperLost when whoever works on it is gone.
         """
 
     def rest(self) -> None:
@@ -90,9 +90,9 @@ class _Helper:
             self._socket.sendall(job.encode())
             points = read_answer(self._incoming.read)
         except (OSError, EOFError) as problem:
-            raise StateError(
+            raise HelperLost(
                 f"a helper process of the alignment {self._how()} before its work was done",
-                remedy="see that the machine has memory left; fewer cores need less",
+                remedy="see that the machine has memory left (fewer cores need less), then start the run again",
             ) from problem
         if points is None:
             raise ProtocolError("these bytes are no points of the curve")

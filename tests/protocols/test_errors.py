@@ -30,6 +30,8 @@ CODES = {
     "OverlapError": "overlap",
     "ConfigError": "config",
     "StateError": "state",
+    "DiskFullError": "disk_full",
+    "HelperLost": "helper_lost",
     "RosterError": "roster",
     "LinkError": "link",
     "PeerLost": "peer_lost",

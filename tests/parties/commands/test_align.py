@@ -1,5 +1,8 @@
 """The command `align` as it is typed; what it then does between real datasites is in `tests/full_path`."""
 
+import re
+from unittest.mock import patch
+
 from protocols.psi.messages import PsiMatches
 from tests.parties.commands.town import Town, bad, fedaccord, good
 
@@ -35,3 +38,13 @@ def test_what_cannot_be_asked_is_refused_before_anybody_is_asked(town: Town) -> 
     assert "publishes no block 'nothing'" in bad("align", "bank/nothing", "shop/visitors", "-s", town.ana)
     assert "no login for the datasite of mill" in bad("align", "bank/customers", "mill/x", "-s", town.ana)
     assert len(town.sites["bank"].submitted()) == before
+
+
+def test_ctrl_c_leaves_the_request_and_says_how_to_go_on_or_to_end_it(town: Town) -> None:
+    with patch("parties.roles.aligning.await_approvals", side_effect=KeyboardInterrupt):
+        said = fedaccord("align", *BLOCKS, "-s", town.ana)
+    assert said.status == 130
+    assert "the request stays" in said.out
+    for what in ("status", "cancel"):
+        (digest,) = re.findall(rf"fedaccord request {what} ([0-9a-f]{{12}})", said.out)
+        assert town.states(digest) == {"bank": "PENDING", "shop": "PENDING"}

@@ -11,28 +11,28 @@ import os
 import re
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from unittest.mock import patch
 
-from parties import catalog
 from parties.blocks.store import Store
 from parties.cli import main
 from parties.control.asking import ask
 from parties.control.socket import call
-from parties.control.supervisor import Options, Supervisor
+from parties.control.supervisor import Supervisor
 from parties.control.workers import WORKER_COMMAND
 from parties.home.state import State, open_state
 from parties.shim import digest_of
 from parties.syft_side.fake_datasite import FakeDatasite
 from parties.syft_side.publication import Publication
-from protocols.errors import DatasiteError, StateError
+from protocols.errors import DatasiteError, FedaccordError
+from tests.parties.commands.office import Office, options
 from tests.parties.control.offices import DUMMY, free_ports
 
-REAL = "real"
-"""The behaviour of the workers that a served party has."""
+REAL, HELD = "real", "held"
+"""Behaviours of the workers that a served party has, and of those that can be made to wait (`held_worker`)."""
 EMAIL = "ana@lab.example.org"
 ORGANISATIONS = {"bank": "Example Bank", "shop": "Example Shop", "ana": "Example Lab"}
 SECRETS = ("PERSON-", "sentinel")
@@ -176,7 +176,7 @@ class Clerk:
             self.at_work.wait()
             try:
                 self._round()
-            except StateError:  # the supervisor stops before we do
+            except FedaccordError:  # the supervisor is gone, perhaps within an answer: it stops before we do
                 self.stopping.wait(0.05)
 
     def _round(self) -> None:
@@ -221,6 +221,8 @@ class Town:
     clerks: dict[str, Clerk]
     down: set[str] = field(default_factory=set)
     """Parties whose syft server can't be reached."""
+    offices: dict[str, Office] = field(default_factory=dict)
+    """The parties' supervisors, where they are processes of their own."""
 
     def submit(self, plan: Path | None = None) -> str:
         """A new request's digest, of this plan or of the town's own."""
@@ -241,9 +243,21 @@ class Town:
         return {name: str(facts["state"]) for name, facts in parties.items()}
 
 
+def worker_command(behaviour: str) -> tuple[str, ...]:
+    """What runs as a worker: the real one, one that can be held up, or the dummy."""
+    if behaviour == REAL:
+        return WORKER_COMMAND
+    if behaviour == HELD:
+        return (sys.executable, "-P", "-m", "tests.parties.running.held_worker")
+    return (sys.executable, str(DUMMY), behaviour)
+
+
 @contextmanager
-def running_town(folder: Path, behaviour: str) -> Iterator[Town]:
-    """Everything up to the analyst's logins, by commands; workers behave as the dummy's `behaviour`."""
+def running_town(folder: Path, behaviour: str, *, apart: bool = False) -> Iterator[Town]:
+    """Everything up to the analyst's logins, by commands; workers behave as the dummy's `behaviour`.
+
+    Supervisors are threads of this process or, `apart`, processes of their own, which a test may kill.
+    """
     first = free_ports()
     states = [
         init(folder, "bank", "--link", f"127.0.0.1:{first}-{first + 3}", "--port", 18431),
@@ -265,7 +279,7 @@ def running_town(folder: Path, behaviour: str) -> Iterator[Town]:
         stack.enter_context(patch("parties.roles.requesting.APPROVAL_LOOKS", 60))
         town = Town(folder, bank, shop, ana, plan, {}, {})
         for path in (bank, shop):
-            _open(town, open_state(path, test_mode=True), behaviour, stack)
+            _open(town, open_state(path, test_mode=True), worker_command(behaviour), stack, apart=apart)
         stack.enter_context(patch("parties.datasite.connect", lambda url, email, password: _reach(town, url)))
         for state in (bank, shop):
             login = folder / f"{state.name}-login.json"
@@ -275,27 +289,15 @@ def running_town(folder: Path, behaviour: str) -> Iterator[Town]:
         yield town
 
 
-def _open(town: Town, state: State, behaviour: str, stack: ExitStack) -> None:
-    store = Store(state.blocks)
-
-    def current(name: str) -> tuple[int, str]:
-        schema = store.describe(name)
-        return schema.version, schema.commitment
-
-    supervisor = Supervisor(
-        state,
-        Options(
-            current_block=current,
-            code_digest=catalog.code_digest,
-            model_wanted=catalog.model_wanted,
-            model_fits=catalog.check_trained,
-            model_used_alone=catalog.used_alone,
-            blocks=lambda: tuple(schema.block for schema in store.list()),
-            worker_command=WORKER_COMMAND if behaviour == REAL else (sys.executable, str(DUMMY), behaviour),
-        ),
-    )
-    supervisor.start()
-    stack.callback(supervisor.stop)
+def _open(town: Town, state: State, command: Sequence[str], stack: ExitStack, *, apart: bool) -> None:
+    if apart:
+        office = town.offices[state.name] = Office(state, command)
+        stack.callback(office.end)
+        office.serve()
+    else:
+        supervisor = Supervisor(state, options(state, command))
+        supervisor.start()
+        stack.callback(supervisor.stop)
     site = town.sites[state.name] = FakeDatasite(
         state.name, lambda question: call(state.folder, question, 40.0)
     )

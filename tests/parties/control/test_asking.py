@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from parties.control.asking import EXPLANATIONS, Refusal, accepted, ask, explained, task_end
+from parties.control.endings import VANISHED
 from parties.control.tasks import ABOUT, KINDS, TaskQueue
 from protocols import errors
 from protocols.errors import FedaccordError, RequestError, StateError
@@ -54,7 +55,7 @@ def test_every_explained_code_exists() -> None:
         for kind in vars(errors).values()
         if isinstance(kind, type) and issubclass(kind, FedaccordError)
     }
-    assert set(EXPLANATIONS) - known == {"action", "internal"}
+    assert set(EXPLANATIONS) - known == {"action", "internal", VANISHED}
 
 
 def test_no_supervisor_is_named_with_the_remedy(offices: Offices) -> None:

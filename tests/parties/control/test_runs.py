@@ -74,6 +74,10 @@ def test_a_run_without_a_message_is_given_back(tmp_path: Path) -> None:
         (RunState.INTERRUPTED, "worker_ended"),
         (RunState.FAILED, "peer_lost"),
         (RunState.FAILED, "peer_stopped:interrupted"),
+        (RunState.FAILED, "peer_stopped:peer_timeout"),
+        (RunState.FAILED, "disk_full"),
+        (RunState.FAILED, "peer_stopped:disk_full"),
+        (RunState.FAILED, "helper_lost"),
     ],
 )
 def test_a_run_ended_by_peer_or_process_is_taken_up_again(

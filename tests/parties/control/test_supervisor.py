@@ -590,7 +590,7 @@ def test_a_finished_model_is_marked_and_its_result_withheld_after_revocation(off
 def test_a_run_whose_end_can_not_be_read_is_interrupted(
     offices: Offices, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("parties.control.runner.run_end", lambda *arguments: {}["none"])
+    monkeypatch.setattr("parties.control.settling.run_end", lambda *arguments: {}["none"])
     with running(offices):
         request = offices.approved()
         offices.start(request)

@@ -85,9 +85,12 @@ def test_one_line_for_each_party(status: dict[str, object], line: str) -> None:
 
 
 def _text(*states: str) -> str:
-    pairs = zip(("bank", "shop"), states, strict=True)
+    pairs = [(name, *state.partition(" ")[::2]) for name, state in zip(("bank", "shop"), states, strict=True)]
     return standing_text(
-        REQUEST, tuple(PartyStatus(party=name, state=state, reason="", answer={}) for name, state in pairs)
+        REQUEST,
+        tuple(
+            PartyStatus(party=name, state=state, reason=reason, answer={}) for name, state, reason in pairs
+        ),
     )[1]
 
 
@@ -99,8 +102,12 @@ def _text(*states: str) -> str:
         (("DONE", "DONE"), "request result"),
         (("DONE", "REVOKED"), "new request"),
         (("DENIED", "PENDING"), "new request"),
-        (("INTERRUPTED", "FAILED"), "goes on from the last checkpoint"),
         (("INTERRUPTED", "APPROVED"), "goes on from the last checkpoint"),
+        (("INTERRUPTED", "FAILED peer_lost"), "goes on from the last checkpoint"),
+        (("FAILED peer_timeout", "FAILED peer_stopped:peer_timeout"), "goes on from the last checkpoint"),
+        (("FAILED disk_full", "FAILED peer_stopped:disk_full"), "goes on from the last checkpoint"),
+        (("INTERRUPTED", "FAILED overlap"), "ask with a new request"),
+        (("FAILED peer_stopped:gate", "FAILED gate"), "ask with a new request"),
     ],
 )
 def test_the_next_step_is_told(states: tuple[str, str], step: str) -> None:

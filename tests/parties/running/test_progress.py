@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from parties.running.progress import ProgressFile
-from parties.running.runspec import PROGRESS_FILE, State, read_snapshot
+from parties.running.runspec import PROGRESS_FILE, State, begin_again, read_snapshot
 from parties.running.traffic import Traffic
 from protocols.program import Progress
 
@@ -71,6 +71,19 @@ def test_a_damaged_progress_file_is_no_word(tmp_path: Path, content: bytes) -> N
     after = read_snapshot(tmp_path)
     assert after is not None
     assert (after.state, after.logged) == (State.DONE, False)
+
+
+def test_the_last_word_of_an_attempt_is_not_the_next_ones(tmp_path: Path) -> None:
+    begin_again(tmp_path)
+    assert read_snapshot(tmp_path) is None
+    ProgressFile(tmp_path, Traffic(())).end(State.FAILED, "peer_lost", "shop closed the link", logged=True)
+    ended = read_snapshot(tmp_path)
+    begin_again(tmp_path)
+    again = read_snapshot(tmp_path)
+    assert ended is not None
+    assert again is not None
+    assert (again.state, again.reason, again.note) == (State.RUNNING, "", "")
+    assert again.seq > ended.seq
 
 
 def test_a_progress_file_that_is_a_folder_is_no_word(tmp_path: Path) -> None:

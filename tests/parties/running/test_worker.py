@@ -695,11 +695,11 @@ def test_an_end_that_can_not_be_logged_is_left_to_the_supervisor(trial: Trial) -
 def test_a_killed_helper_of_an_alignment_is_in_the_own_log_with_what_to_do(trial: Trial) -> None:
     trial.prepare(trial.request())
     trial.start_both("helpers killed")
-    assert trial.states() == ((State.FAILED, "peer_stopped:state"), (State.FAILED, "state"))
+    assert trial.states() == ((State.FAILED, "peer_stopped:helper_lost"), (State.FAILED, "helper_lost"))
     (end,) = trial.retailer.entries(AuditEvent.RUN_FAILED)
     assert dict(end.detail)["detail"] == (
         "a helper process of the alignment was ended by signal 9 before its work was done; "
-        "see that the machine has memory left; fewer cores need less"
+        "see that the machine has memory left (fewer cores need less), then start the run again"
     )
     assert trial.retailer.snapshot().note == ""
 
