@@ -30,13 +30,20 @@ OWN = ("model", "split")
 """The parameters that don't follow from the model."""
 
 
-def _parameters(given: Mapping[str, object], minimum_overlap: int) -> Parameters:
+def _setting_names() -> tuple[str, ...]:
     from horizontal.table_task import OWN as OF_THE_MODEL
+
+    return tuple(sorted((*OWN, *OF_THE_MODEL)))
+
+
+def _parameters(given: Mapping[str, object], minimum_overlap: int) -> Parameters:
     from horizontal.table_task import read_task
 
-    if unknown := sorted(set(given) - {*OWN, *OF_THE_MODEL}):
-        known = ", ".join(sorted((*OWN, *OF_THE_MODEL)))
-        raise ConfigError(f"unknown parameters: {', '.join(unknown)}", remedy=f"there are: {known}")
+    known = _setting_names()
+    if unknown := sorted(set(given) - set(known)):
+        raise ConfigError(
+            f"unknown parameters: {', '.join(unknown)}", remedy=f"there are: {', '.join(known)}"
+        )
     model, split = str(given.get("model", "")), str(given.get("split", People.ALL))
     if not re.fullmatch("[0-9a-f]{64}", model):
         raise ConfigError(
@@ -121,6 +128,7 @@ PREDICT = Computation(
     mock_people=_mock_people,
     program=_program,
     kinds=lambda: (),
+    setting_names=_setting_names,
     model_used=ModelUsed(trained_by=TRAIN.name, inherited=_follows, mock=_mock, alone=True),
     own_rows=_own_rows,
 )

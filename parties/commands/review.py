@@ -96,13 +96,19 @@ def approve(
     digest: DigestArgument,
     state: StateOption,
     reason: Annotated[str, typer.Option(help="Why; kept with the decision.")],
+    answer: Annotated[
+        list[str] | None,
+        typer.Option(help="ITEM=yes:WHY for an item of the policy's checklist; repeat it for each."),
+    ] = None,
     person: PersonOption = "owner",
     passphrase_file: PassphraseOption = None,
 ) -> None:
-    """Approve the request under your own key."""
+    """Approve the request under your own key; where policy.toml has a [checklist], with an answer to each item."""
+    from parties.home.checklist import parse_answer, with_answers
     from protocols.approval import Decision
 
-    _decide(state, digest, person, Decision.APPROVE, reason, passphrase_file)
+    text = with_answers(reason, [parse_answer(each) for each in answer or ()])
+    _decide(state, digest, person, Decision.APPROVE, text, passphrase_file)
 
 
 @review.command(

@@ -1,6 +1,6 @@
 """The pages that show: requests, foreign code, runs, blocks, models, the policy; and what decides."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -11,6 +11,7 @@ from parties.console.entrance import ORIGIN, Entrance
 from parties.console.sessions import Session
 from parties.control.asking import ask
 from parties.home.cards import card_fingerprint
+from parties.home.checklist import Answer, Question, with_answers
 from parties.home.documents import check_digest
 from parties.home.people import read_people
 from parties.home.policy import policy_text, read_policy
@@ -18,7 +19,7 @@ from parties.home.state import State
 from parties.roles.policy_check import warnings_of
 from parties.roles.reviewing import decide_as, foreign_code, page
 from protocols.approval import Decision
-from protocols.errors import ApprovalError, DatasiteError
+from protocols.errors import ApprovalError, ConfigError, DatasiteError
 
 WAIT = 3.0
 """Seconds that a page waits for syft to follow a decision."""
@@ -59,6 +60,7 @@ class Views:
             digest=digest,
             document=found.document,
             sections=found.sections,
+            checklist=self._checklist(),
         )
 
     def decide(
@@ -67,9 +69,15 @@ class Views:
         digest: str,
         decision: Decision,
         reason: Annotated[str, Form()] = "",
+        item: Annotated[list[str], Form()] = [],  # noqa: B006  # the framework copies it
+        answer: Annotated[list[str], Form()] = [],  # noqa: B006
+        why: Annotated[list[str], Form()] = [],  # noqa: B006
         csrf: Annotated[str, Form()] = "",
     ) -> Response:
-        """Signs a decision with the session's key and hands it in, as the commands do; a reason is required."""
+        """Signs a decision with the session's key and hands it in, as the commands do.
+
+        A reason is required, and of an approval an answer to each `item` of the checklist, with its `why`.
+        """
         session = self.entrance.own_form(request, csrf)
         text = " ".join(reason.split())
         if not text or len(text) > LONGEST_REASON:
@@ -77,6 +85,8 @@ class Views:
                 f"a decision needs a reason of 1 to {LONGEST_REASON} characters; nothing was decided",
                 remedy="go back and write why",
             )
+        if decision is Decision.APPROVE:
+            text = with_answers(text, _answers(item, answer, why))
         try:
             session.notice = decide_as(
                 self._state,
@@ -176,12 +186,28 @@ class Views:
             cards=[(card, card_fingerprint(card)) for card in book],
         )
 
+    def _checklist(self) -> tuple[Question, ...]:
+        """What an approval has to answer; nothing can be approved without a readable policy, so nothing then."""
+        try:
+            return read_policy(self._state.folder).checklist
+        except ConfigError:
+            return ()
+
     @property
     def _state(self) -> State:
         return self.entrance.state
 
     def _page(self, session: Session, template: str, here: str, **values: object) -> Response:
         return self.entrance.pages.html(template, session, self.entrance.now(), {"here": here, **values})
+
+
+def _answers(items: Sequence[str], words: Sequence[str], reasons: Sequence[str]) -> list[Answer]:
+    if not len(items) == len(words) == len(reasons):
+        raise ApprovalError("the form's checklist is incomplete; nothing was decided")
+    return [
+        Answer(item=item, word=word, reason=" ".join(reason.split()))
+        for item, word, reason in zip(items, words, reasons, strict=True)
+    ]
 
 
 def rows_of(value: object) -> list[Mapping[str, object]]:

@@ -18,6 +18,7 @@ from parties.control.decision_checks import check_date, check_person, check_reas
 from parties.control.overview import Overview
 from parties.control.runs import Ledger, RequestRow, RunState
 from parties.control.tasks import TaskQueue
+from parties.home.checklist import check_answered
 from parties.home.documents import Documents, Unfinished
 from parties.home.journal import SOCKET, Actor, Journal
 from parties.home.people import read_people
@@ -102,6 +103,7 @@ class Decisions:
             check_reason(decision)
             if approves:
                 self._check_approvable(decision.digest, request)
+                check_answered(self._policy.read().checklist, decision.reason)
                 # what can't be countersigned must not stay among the papers
                 self._signed((decision,), request)
         except FedaccordError as error:

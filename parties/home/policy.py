@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 from parties.home.agreements import RULES, Agreement, beyond, own_peers, read_agreements
+from parties.home.checklist import Question, read_checklist
 from parties.home.people import Person
 from parties.home.private_files import TomlValue, read_toml, toml_key, toml_text
 from parties.home.processing import Processing, read_processing
@@ -42,6 +43,7 @@ purposes: the agreed ones; a request names one of them. analysts: who may ask. m
 messages of ours. An empty list binds nobody.
 [never_used] BLOCK = [columns that no request may use]; [allowed."PURPOSE"] BLOCK = [the only ones for that purpose].
 [require."COMPUTATION"] SETTING = value, or { least = number, most = number }.
+[checklist] ITEM = "question": what whoever approves has to answer with yes and why; without it nothing is asked.
 [processing] contact, legal_basis, people, data, retention, transfer, security, necessity: your own words, which the
 review shows as given (Art. 30(1) and 35(7) GDPR)."""
 
@@ -63,6 +65,7 @@ class Policy:
     agreements: tuple[Agreement, ...] = ()
     uses: UseRules = field(default_factory=UseRules)
     processing: Processing = field(default_factory=Processing)
+    checklist: tuple[Question, ...] = ()
 
     def __post_init__(self) -> None:
         for name, (low, high) in BOUNDS.items():
@@ -106,6 +109,7 @@ def parse_policy(document: Mapping[str, object], where: str) -> Policy:
     _check_complete(table, where)
     agreements = read_agreements(table.pop("agreements", {}), where)
     processing = read_processing(table.pop("processing", {}), where)
+    checklist = read_checklist(table.pop("checklist", {}), where)
     uses = read_use_rules(table, where)
     check_required(uses.require, where)
     for name in sorted(set(table) - set(BOUNDS)):
@@ -115,7 +119,7 @@ def parse_policy(document: Mapping[str, object], where: str) -> Policy:
         if not isinstance(value, int) or isinstance(value, bool):
             raise ConfigError(f"{where}: {name} must be a whole number", remedy="correct policy.toml")
         values[name] = value
-    return Policy(agreements=agreements, uses=uses, processing=processing, **values)
+    return Policy(agreements=agreements, uses=uses, processing=processing, checklist=checklist, **values)
 
 
 def _check_complete(table: Mapping[str, object], where: str) -> None:
@@ -143,6 +147,8 @@ def policy_text(policy: Policy) -> str:
     for each in policy.agreements:
         tables[f"agreements.{toml_key(each.peer)}"] = {name: getattr(each, name) for name in RULES}
     tables["processing"] = dict(asdict(policy.processing))
+    if policy.checklist:
+        tables["checklist"] = {question.item: question.text for question in policy.checklist}
     return toml_text(tables, COMMENT)
 
 
@@ -154,7 +160,7 @@ def changed_rules(old: Policy, new: Policy) -> tuple[str, ...]:
 
 def _flat(policy: Policy) -> dict[str, object]:
     """Every rule by its name, those in records of their own too."""
-    rules: dict[str, object] = {name: getattr(policy, name) for name in (*BOUNDS, "agreements")}
+    rules: dict[str, object] = {name: getattr(policy, name) for name in (*BOUNDS, "agreements", "checklist")}
     return rules | asdict(policy.uses) | asdict(policy.processing)
 
 

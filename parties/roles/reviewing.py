@@ -17,7 +17,7 @@ from parties.home.policy import read_policy
 from parties.home.processing import Processing
 from parties.home.state import State
 from parties.roles.controller_facts import controller_sections
-from parties.roles.facts import Content, Note, Section, facts_text, section
+from parties.roles.facts import Content, Fact, Note, Section, facts_text, section
 from parties.roles.history import history_section
 from parties.roles.policy_facts import policy_sections
 from parties.roles.review import listing_text, review_sections
@@ -141,8 +141,10 @@ def _own_sections(state: State, request: ComputationRequest, *, used: int) -> tu
             section(f"Policy of {state.name}", [Note(text=text)]),
             *controller_sections(state, request, Processing(), used=used),
         )
+    asked = [Fact(name=question.item, text=question.text) for question in policy.checklist]
     return (
         *policy_sections(policy, request, state.name, datetime.now(UTC)),
+        *([section("Checklist: what an approval has to answer", asked)] if asked else ()),
         *controller_sections(state, request, policy.processing, used=used),
     )
 
@@ -257,8 +259,9 @@ def _last_approved(state: State, request: ComputationRequest, digest: str) -> Co
 
 def _decisions(document: Mapping[str, object]) -> list[Content]:
     contents: list[Content] = [
-        Note(text=f"{d['time']}  {d['person']} ({d['role']}): {d['decision']} {d['reason']}".rstrip())
+        Note(text=line.rstrip())
         for d in _records(document, "decisions")
+        for line in f"{d['time']}  {d['person']} ({d['role']}): {d['decision']} {d['reason']}".splitlines()
     ]
     contents += [Note(text=f"missing: {text}") for text in _texts(document, "missing")]
     contents += [Note(text=f"PROBLEM in syft: {text}") for text in _texts(document, "problems")]

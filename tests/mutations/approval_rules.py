@@ -7,6 +7,7 @@ from functools import partial
 
 from parties.control.runs import RunState
 from parties.control.validate import Grounds, check_start
+from parties.home.checklist import Question
 from parties.home.people import Person, add_person, read_people
 from parties.home.policy import Policy, missing, missing_jointly, policy_text
 from parties.home.private_files import write_private
@@ -164,6 +165,14 @@ def without_a_reason(place: Place) -> None:
     desk = Desk(place.offices())
     request = desk.submitted()
     desk.decisions.take(desk.offices.decision(desk.offices.bank, request, Decision.APPROVE, reason=""))
+
+
+def without_an_answer(place: Place) -> None:
+    """An approval that says why, and nothing to the policy's one question."""
+    desk = Desk(place.offices())
+    policy = Policy(checklist=(Question(item="columns", text="Is every column needed?"),))
+    write_private(desk.offices.bank.folder / "policy.toml", policy_text(policy))
+    desk.decide(desk.submitted(), Decision.APPROVE)
 
 
 def laxer_than_the_policy(place: Place, **changes: object) -> None:
@@ -360,6 +369,13 @@ RULES = (
         attempt=without_a_reason,
         stopped=ApprovalError,
         saying="needs a reason",
+    ),
+    Rule(
+        name="an approval answers the policy's checklist",
+        off=(Cut("parties.home.checklist.check_answered", "words != [YES]"),),
+        attempt=without_an_answer,
+        stopped=ApprovalError,
+        saying="checklist item 'columns' has no answer",
     ),
     Rule(
         name="minimum group: a request isn't laxer than the policy",

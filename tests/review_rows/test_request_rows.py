@@ -5,11 +5,12 @@ from datetime import timedelta
 
 import pytest
 
+from parties.home.checklist import Question, parse_answer, with_answers
 from parties.home.people import add_person, create_person
 from parties.home.policy import Policy, policy_text
 from parties.home.private_files import write_private
 from parties.home.use_rules import Columns, Requirement, UseRules, forbidden
-from parties.roles.reviewing import listing
+from parties.roles.reviewing import listing, page
 from protocols.approval import Decision
 from protocols.audit import AuditEvent, AuditLog, Entry
 from protocols.errors import ApprovalError, RequestError
@@ -261,6 +262,29 @@ def test_R13_a_signed_decision_that_ends_something_without_a_reason_is_no_decisi
         assert "reason" in str(answer["message"])
         with pytest.raises(ApprovalError, match="reason"):
             offices.decision(offices.bank, request, what, reason="")
+
+
+def test_R13_each_item_of_the_checklist_has_an_answer_and_a_reason(offices: Offices) -> None:
+    rule(offices, Policy(checklist=(Question(item="columns", text="Is every column needed?"),)))
+    with running(offices):
+        request = offices.submitted()
+        shown = page(offices.bank, digest(request)[:12]).text()
+        assert "Is every column needed?" in shown
+        for reason, told in (
+            ("read in full", "'columns' has no answer: Is every column needed?"),
+            ("read in full\n[columns] no: not income", "'columns' is answered no"),
+        ):
+            decision = offices.decision(offices.bank, request, Decision.APPROVE, reason=reason)
+            answer = offices.ask("decide", decision=decision)
+            assert told in str(answer["message"])
+            assert offices.view(request)["state"] == "PENDING"
+        full = with_answers("read in full", [parse_answer("columns=yes:the agreement lists both")])
+        decision = offices.decision(offices.bank, request, Decision.APPROVE, reason=full)
+        assert offices.ask("decide", decision=decision)["state"] == "APPROVED"
+        assert "[columns] yes: the agreement lists both" in page(offices.bank, digest(request)[:12]).text()
+    refused, again, taken = logged(offices, AuditEvent.APPROVED)
+    assert [entry.result.value for entry in (refused, again, taken)] == ["refused", "refused", "ok"]
+    assert details(taken)["reason"] == "read in full [columns] yes: the agreement lists both"
 
 
 def test_R13_an_approval_needs_a_reason_too(offices: Offices) -> None:

@@ -14,6 +14,7 @@ from parties.console.app import console
 from parties.console.entrance import Entrance
 from parties.console.sessions import IDLE, LONGEST
 from parties.control.run_state import RunState
+from parties.home.checklist import Question
 from parties.home.people import create_person, read_people
 from parties.home.policy import Policy, policy_text
 from parties.home.private_files import read_json, write_json, write_private
@@ -254,6 +255,39 @@ def test_R13_a_decision_needs_a_reason(bank: House, decision: str, reason: str) 
     assert answer.status_code == 403
     assert "needs a reason" in answer.text
     assert state_of(bank, request) == "PENDING"
+
+
+def test_R13_the_form_asks_each_item_of_the_checklist(bank: House) -> None:
+    policy = bank.offices.bank.folder / "policy.toml"
+    before = policy.read_text()
+    questions = (
+        Question(item="columns", text="Every column <needed>?"),
+        Question(item="law", text="Lawful?"),
+    )
+    write_private(policy, policy_text(Policy(checklist=questions)))
+    try:
+        visitor, request = bank.logged_in(), submitted(bank)
+        path = f"/requests/{digest(request)}"
+        assert "Every column &lt;needed&gt;?" in visitor.get(path).text
+        asked = {"csrf": visitor.csrf(), "reason": "read", "item": ["columns", "law"]}
+        for words, whys, told in (
+            (["yes", ""], ["both", "x"], "'law' has no answer"),
+            (["yes", "yes"], ["both", " "], "reason for checklist item 'law'"),
+            (["yes", "no"], ["both", "not ours"], "'law' is answered no"),
+            (["yes"], ["both"], "checklist is incomplete"),
+            (["yes", "maybe"], ["both", "x"], "'law' has no answer"),
+        ):
+            answer = visitor.client.post(f"{path}/approve", data={**asked, "answer": words, "why": whys})
+            assert answer.status_code == 403
+            assert told in html.unescape(answer.text)
+            assert state_of(bank, request) == "PENDING"
+        visitor.client.post(
+            f"{path}/approve", data={**asked, "answer": ["yes", "yes"], "why": ["both", "Art. 6(1)f"]}
+        )
+        assert state_of(bank, request) == "APPROVED"
+        assert "[law] yes: Art. 6(1)f" in visitor.get(path).text
+    finally:
+        write_private(policy, before)
 
 
 def test_a_decision_goes_the_signed_way_and_its_reason_is_kept(bank: House) -> None:

@@ -7,9 +7,11 @@ import pytest
 
 from parties.catalog import CATALOG
 from parties.home.agreements import Agreement
+from parties.home.checklist import Question
 from parties.home.people import Person, read_people
 from parties.home.policy import (
     Policy,
+    changed_rules,
     missing,
     missing_jointly,
     policy_text,
@@ -251,3 +253,11 @@ def test_a_setting_that_each_computation_has_may_be_required(tmp_path: Path) -> 
         )
         write_private(tmp_path / "policy.toml", policy_text(Policy()) + tables)
         assert len(read_policy(tmp_path).uses.require) == len(computation.setting_names()) > 0, name
+
+
+def test_a_checklist_is_part_of_the_policy(tmp_path: Path) -> None:
+    policy = Policy(checklist=(Question(item="columns", text='Is "every" column needed?'),))
+    write_private(tmp_path / "policy.toml", policy_text(policy))
+    assert read_policy(tmp_path) == policy
+    assert changed_rules(Policy(), policy) == ("checklist",)
+    assert policy.version != Policy().version
