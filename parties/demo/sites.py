@@ -14,7 +14,7 @@ from parties.home.state import State
 from parties.syft_side.launcher import ready_path
 from protocols.errors import DatasiteError, FedaccordError
 
-READY_SECONDS = 90.0
+READY_SECONDS = 300.0
 STOP_SECONDS = 25.0
 POLL = 0.2
 

@@ -18,7 +18,7 @@ from parties.running.runspec import RunSpec
 from protocols.errors import FedaccordError, RosterError, to_wire
 from protocols.request import ComputationRequest, PartyEntry, party
 
-_GRACE_S: Final = 3.0
+_GRACE_S: Final = 10.0
 
 
 def peers_of(request: ComputationRequest, role: str) -> tuple[PartyEntry, ...]:

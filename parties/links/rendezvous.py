@@ -252,7 +252,8 @@ def dial(meeting: Meeting) -> Met:
                 _log.info(
                     "%s:%s isn't %s with this run: %s", host, port, meeting.pin.peer, _describe(problem)
                 )
-                found = problem
+                if _refuses(problem) or not _refuses(found):
+                    found = problem  # a connection that only broke doesn't outweigh a refusal
                 pause = 3.0 if isinstance(problem, TimeoutError | PeerTimeout) else 0.3
                 not_before[port] = time.monotonic() + pause
         time.sleep(0.05)
@@ -276,7 +277,7 @@ def _try_port(host: str, port: int, meeting: Meeting, context: ssl.SSLContext, s
 
 def _unanswered(meeting: Meeting, found: FedaccordError | OSError | None) -> LinkError:
     peer, where = meeting.pin.peer, f"at {meeting.address} within {meeting.seconds:g} s"
-    if isinstance(found, PeerRefused | ssl.SSLError):
+    if found is not None and _refuses(found):
         return PeerRefused(
             f"{peer} could not be met {where}: {_describe(found)}",
             remedy=f"compare the link certificates in both address books with {peer}",
@@ -285,6 +286,12 @@ def _unanswered(meeting: Meeting, found: FedaccordError | OSError | None) -> Lin
     return PeerTimeout(
         f"{peer} did not answer {where}{why}", remedy=f"ask {peer} whether its side was started"
     )
+
+
+def _refuses(problem: FedaccordError | OSError | None) -> bool:
+    """Whether it says that somebody else answered, or that the peer doesn't take us; a cut connection says nothing."""
+    cut = isinstance(problem, ssl.SSLEOFError | ssl.SSLZeroReturnError)
+    return isinstance(problem, PeerRefused | ssl.SSLError) and not cut
 
 
 def _describe(problem: FedaccordError | OSError) -> str:

@@ -43,8 +43,8 @@ def main(arguments: list[str]) -> int:
         return 2
     os.umask(0o077)
     stopping = threading.Event()
-    _end_with(stopping)
     state = open_state(Path(arguments[0]), test_mode=True)
+    _end_with(stopping, ready_path(state))
     listener = (
         socket.socket(fileno=int(arguments[1])) if len(arguments) == 2 else bind(state.host, state.port)
     )
@@ -89,7 +89,7 @@ def _report_refused_start(state: State, name: str, caller: str) -> None:
         print(f"a start that syft refused could not be reported: {error}", file=sys.stderr)
 
 
-def _end_with(stopping: threading.Event) -> None:
+def _end_with(stopping: threading.Event, ready: Path) -> None:
     """Watches standard input from the first moment, also while syft is still being imported."""
 
     def watch() -> None:
@@ -97,6 +97,7 @@ def _end_with(stopping: threading.Event) -> None:
             continue
         stopping.set()
         time.sleep(HARD_END_SECONDS)
+        ready.unlink(missing_ok=True)
         os._exit(ENDED_BY_FORCE)
 
     threading.Thread(target=watch, name="parent", daemon=True).start()

@@ -22,7 +22,8 @@ from protocols.audit import AuditEvent, AuditLog, Entry
 from protocols.request import ComputationRequest, digest
 from tests.attempts.papers import Papers, tampered
 from tests.attempts.table import Attempt
-from tests.parties.control.offices import CALLER, CODE, COMMITMENT, EMAIL, Offices, until
+from tests.parties.control.offices import CALLER, CODE, COMMITMENT, EMAIL, Offices
+from tests.waiting import until
 
 
 @dataclass

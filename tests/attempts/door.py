@@ -24,16 +24,14 @@ from protocols import keys
 from protocols.approval import PartyApproval, parse_approvals, to_text
 from protocols.audit import AuditEvent, Entry, sign_head
 from protocols.audit import to_text as head_text
-from protocols.errors import CodeDigestError, LinkError, RevokedRun
+from protocols.errors import CancelledRun, CodeDigestError, LinkError, RevokedRun
 from protocols.request import ComputationRequest, digest
 from tests.attempts.papers import Papers, tampered
 from tests.attempts.table import Attempt
-from tests.parties.control.offices import until
 from tests.parties.running import toy
 from tests.parties.running.test_worker import Trial
 from tests.parties.running.toy_worker import data
-
-WAIT = 20.0
+from tests.waiting import PATIENCE, until
 
 
 @dataclass
@@ -46,17 +44,18 @@ class Door:
     stop: StopFlag = field(default_factory=StopFlag)
     late: timedelta = field(default_factory=timedelta)
     other_code: bool = False
+    worker: threading.Thread = field(default_factory=threading.Thread)
 
     @classmethod
     def of(cls, trial: Trial) -> "Door":
         trial.prepare(trial.request(nonce="11" * 16))
         other = _papers(trial)
         request = trial.request()
-        trial.prepare(request, connect_s=1.5, cores=1)
+        trial.prepare(request, cores=1)
         return cls(trial, request, other)
 
     @contextmanager
-    def waiting(self) -> Iterator[threading.Thread]:
+    def waiting(self) -> Iterator[None]:
         """The bank's worker at its port; it has ended afterwards."""
         tools = Tools(
             find=lambda name, version: toy.computation()[name],
@@ -64,13 +63,13 @@ class Door:
             open_data=data,
             now=lambda: datetime.now(UTC) + self.late,
         )
-        worker = threading.Thread(target=Worker(self.trial.bank.run, tools, self.stop).run)
-        worker.start()
+        self.worker = threading.Thread(target=Worker(self.trial.bank.run, tools, self.stop).run)
+        self.worker.start()
         try:
-            yield worker
+            yield
         finally:
-            worker.join(WAIT)
-            assert not worker.is_alive()
+            self.worker.join(PATIENCE)
+            assert not self.worker.is_alive()
 
     def _check_code(self, request: ComputationRequest) -> None:
         if self.other_code:
@@ -97,9 +96,14 @@ class Door:
             address=self.trial.address,
             hello=lambda: hello(digest(self.request), "passive", to_text(approvals), head, (), now),
             is_ours=lambda other: True,
-            terms=Terms(),
-            seconds=1.0,
+            terms=Terms(check=self._check_whether_it_waits),
+            seconds=PATIENCE,
         )
+
+    def _check_whether_it_waits(self) -> None:
+        """LinkError once there is nothing to try any more: the worker has ended, or has turned somebody away."""
+        if not self.worker.is_alive() or "peer_refused" in self.refusals():
+            raise LinkError("the bank's worker doesn't wait for this one")
 
     def entries(self) -> list[Entry]:
         return list(self.trial.bank.log.entries())
@@ -143,23 +147,24 @@ def attempted(door: Door, attempt: Attempt) -> None:
     """Somebody comes to the waiting worker in this attempt; returns when the worker has ended."""
     given = tampered(attempt, _papers(door.trial), door.other, own="bank")
     door.other_code = attempt is Attempt.OTHER_CODE
-    with door.waiting() as worker:
+    with door.waiting():
         if attempt is Attempt.REVOKED:
             door.stop.ask(RevokedRun)
         if attempt is Attempt.EXPIRED:  # everything held when the worker began to wait
-            until(lambda: read_snapshot(door.trial.bank.run), lambda found: bool(found and found.phase))
+            until(
+                lambda: read_snapshot(door.trial.bank.run),
+                lambda found: found is not None and found.phase == "connect",
+            )
             door.late = timedelta(days=36_500)
         try:
             if attempt is Attempt.REPLAYED:
                 _twice(door, given)
             else:
                 link = door.come(given, stranger=attempt is Attempt.UNKNOWN_KEY).link
-                until(lambda: door.let_in() or not worker.is_alive(), bool)
+                until(lambda: door.let_in() or not door.worker.is_alive(), bool)
                 link.close("cancelled")
-        except LinkError:
-            worker.join(
-                WAIT
-            )  # turned away at the port; what the worker's log says of it is looked at afterwards
+        except LinkError:  # turned away at the port; what the worker's log says of it is looked at afterwards
+            door.stop.ask(CancelledRun)
 
 
 def _twice(door: Door, approvals: Sequence[PartyApproval]) -> None:
@@ -168,15 +173,15 @@ def _twice(door: Door, approvals: Sequence[PartyApproval]) -> None:
     _, first, last = parse_address(meeting.address)
     until(lambda: _port(first, last), bool)
     with socket.create_connection(("127.0.0.1", _port(first, last))) as raw:
-        raw.settimeout(WAIT)
+        raw.settimeout(PATIENCE)
         connection = tls_context(meeting.pin, server=False).wrap_socket(raw, do_handshake_on_connect=False)
         secure(connection, meeting.pin)
         replayed = TlsLink(connection, "bank", Terms())
         replayed.send(meeting.hello())
-        replayed.receive(WAIT)
+        replayed.receive(PATIENCE)
         genuine = dial(meeting).link
         with pytest.raises(LinkError):
-            replayed.receive(WAIT)
+            replayed.receive(PATIENCE)
         genuine.close("cancelled")
         replayed.close("cancelled")
 

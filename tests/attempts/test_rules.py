@@ -13,7 +13,8 @@ from protocols.request import digest
 from tests.attempts.desk import Desk, prepared, refusals, tried
 from tests.attempts.door import Door, attempted
 from tests.attempts.table import Attempt
-from tests.parties.running.test_worker import Party, Trial, free_range
+from tests.parties.running.test_worker import Party, Trial
+from tests.ports import free_range
 
 Off = dict[str, Callable[..., object]]
 

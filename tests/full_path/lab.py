@@ -9,13 +9,11 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
 
 import numpy as np
 import psutil
@@ -23,7 +21,7 @@ import psutil
 from parties.blocks.block import BlockSpec
 from parties.blocks.store import Store
 from parties.control.asking import ask
-from parties.demo.sites import free_ports, free_range, served, wait_for, wait_until_ready
+from parties.demo.sites import served, wait_for, wait_until_ready
 from parties.home.cards import card_fingerprint
 from parties.home.private_files import read_json
 from parties.home.state import State, init_analyst, init_party
@@ -42,10 +40,12 @@ from protocols.request import ComputationRequest
 from protocols.request import digest as request_digest
 from protocols.wire import unpack_arrays
 from tests.full_path import people
+from tests.ports import free_ports, free_range
+from tests.waiting import PATIENCE
+from tests.waiting import until as until_often
 
 ROOT = Path(__file__).resolve().parents[2]
 
-T = TypeVar("T")
 BANK, RETAILER = "bank", "retailer"
 PARTIES = (BANK, RETAILER)
 ROLES = {BANK: "active", RETAILER: "passive"}
@@ -55,6 +55,7 @@ SEED = 3
 """Both parties' private seeds are injected from it, so that a twin in one process can be compared."""
 POLL = 0.15
 """Seconds between two looks: each is a transaction of the ledger that is looked at."""
+until = partial(until_often, pause=POLL)
 ENDS = frozenset({"DONE", "FAILED", "INTERRUPTED", "CANCELLED", "REVOKED"})
 SHORT: Mapping[str, str | int | float | bool] = {
     "d": 4,
@@ -230,17 +231,20 @@ class Lab:
 
     def at_step(self, request: ComputationRequest, step: int, *names: str) -> None:
         """Returns when the training has come so far at these parties (by default at both)."""
+
+        def reached(view: Mapping[str, object]) -> bool:
+            return view.get("phase") == "fedcvt" and int(str(view["step"])) >= step
+
         for name in names or PARTIES:
-            until(
-                partial(self.view, name, request),
-                lambda view: view.get("phase") == "fedcvt" and int(str(view["step"])) >= step,
-                40,
+            view = until(
+                partial(self.view, name, request), lambda view: reached(view) or view["state"] in ENDS
             )
+            assert reached(view), (name, view)
         self.census()
 
-    def ended(self, name: str, request: ComputationRequest, seconds: float = 60) -> dict[str, object]:
+    def ended(self, name: str, request: ComputationRequest) -> dict[str, object]:
         """The view of the request once its run has ended at the party."""
-        return until(partial(self.view, name, request), lambda view: view["state"] in ENDS, seconds)
+        return until(partial(self.view, name, request), lambda view: view["state"] in ENDS)
 
     def done(self, request: ComputationRequest) -> None:
         """Returns when the run is DONE at both parties."""
@@ -311,20 +315,9 @@ def lives(pid: int) -> bool:
         return False
 
 
-def gone(pids: Iterable[int], seconds: float = 20.0) -> None:
+def gone(pids: Iterable[int]) -> None:
     """Returns when none of these processes lives any more; AssertionError with those that do."""
-    until(lambda: [pid for pid in pids if lives(pid)], lambda left: not left, seconds)
-
-
-def until(look: Callable[[], T], good: Callable[[T], bool], seconds: float = 30.0) -> T:
-    """The first value that is good; AssertionError with the last one when none came in time."""
-    end = time.monotonic() + seconds
-    while True:
-        value = look()
-        if good(value):
-            return value
-        assert time.monotonic() < end, value
-        time.sleep(POLL)
+    until(lambda: [pid for pid in pids if lives(pid)], lambda left: not left)
 
 
 def specs() -> dict[str, BlockSpec]:
@@ -343,13 +336,13 @@ def prepare(folder: Path) -> Lab:
         name: people.write_csv(folder / f"{name}.csv", headers[name], customers.rows[name])
         for name in PARTIES
     }
-    ports = free_ports(2)
+    port = free_ports(2)
     states = {
         BANK: init_party(
-            folder / BANK, name=BANK, organisation="Example Bank", address=free_range(4), port=ports[0]
+            folder / BANK, name=BANK, organisation="Example Bank", address=free_range(4), port=port
         ),
         RETAILER: init_party(
-            folder / RETAILER, name=RETAILER, organisation="Example Retailer", port=ports[1]
+            folder / RETAILER, name=RETAILER, organisation="Example Retailer", port=port + 1
         ),
     }
     for here, there in (PARTIES, reversed(PARTIES)):
@@ -378,7 +371,7 @@ def running_lab(folder: Path) -> Iterator[Lab]:
             lab.offers = analyst.read_offers(lab.sites)
             return set(lab.offers[BANK].blocks) == {BLOCK, SPARE}
 
-        wait_for("the accounts and the published blocks", logged_in)
+        wait_for("the accounts and the published blocks", logged_in, PATIENCE)
         yield lab
     finally:
         lab.close()

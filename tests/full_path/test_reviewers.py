@@ -102,9 +102,9 @@ def test_AC21_two_reviewers_of_two_organisations_and_each_owner(lab: Lab, two_re
     lab.at_step(request, 20)
     review(lab, RETAILER, request, Decision.DENY)
     for name in PARTIES:
-        assert lab.ended(name, request, 20)["state"] == "REVOKED"
+        assert lab.ended(name, request)["state"] == "REVOKED"
         mark = lab.run_folder(name, request) / "withdrawn.json"
-        until(mark.exists, bool, 5)
+        until(mark.exists, bool)
         assert json.loads(mark.read_text())["mark"] == "consent withdrawn by retailer"
         assert json.loads(mark.read_text())["step"] >= 20
     assert AuditEvent.DENIED.value in lab.events(RETAILER, request)

@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import time
 from collections.abc import Mapping
 
 import pytest
@@ -20,8 +19,6 @@ from protocols.request import digest as request_digest
 from tests.full_path.lab import BANK, ENDLESS, LONG, PARTIES, RETAILER, ROLES, Lab, gone, until
 
 pytestmark = pytest.mark.syft
-STOP_SECONDS = 10.0
-"""A step takes milliseconds; the rest is for a machine that is busy with something else."""
 
 
 def messages(lab: Lab, name: str, request: ComputationRequest, way: str) -> int:
@@ -60,14 +57,12 @@ def test_a_revocation_stops_both_sides_within_a_step_and_marks_the_model(lab: La
     lab.start(request)
     lab.at_step(request, 60)
     workers = [lab.worker(name, request) for name in PARTIES]
-    begin = time.monotonic()
     lab.decide(RETAILER, request, Decision.REVOKE, reason="a subject objected")
     for name in PARTIES:
-        assert lab.ended(name, request, STOP_SECONDS)["state"] == "REVOKED"
-    gone(workers, STOP_SECONDS)
-    assert time.monotonic() - begin < STOP_SECONDS
+        assert lab.ended(name, request)["state"] == "REVOKED"
+    gone(workers)
     for name in PARTIES:
-        until((lab.run_folder(name, request) / "withdrawn.json").exists, bool, 5)
+        until((lab.run_folder(name, request) / "withdrawn.json").exists, bool)
         mark = json.loads((lab.run_folder(name, request) / "withdrawn.json").read_text())
         assert mark["mark"] == "consent withdrawn by retailer"
         assert mark["step"] >= 60
@@ -86,7 +81,7 @@ def test_a_cancel_by_the_analyst_stops_both_sides_and_uses_up_the_run(lab: Lab) 
     workers = [lab.worker(name, request) for name in PARTIES]
     said = analyst.cancel(request, lab.sites)
     assert said == {BANK: "CANCELLED", RETAILER: "CANCELLED"}
-    gone(workers, STOP_SECONDS)
+    gone(workers)
     assert_stopped_together(lab, request)
     asked = [
         name
@@ -120,9 +115,9 @@ def test_a_killed_worker_costs_no_run_and_no_bit(lab: Lab, long_twin: Mapping[st
     lab.start(request)
     lab.at_step(request, 60)
     os.kill(lab.worker(RETAILER, request), signal.SIGKILL)
-    found = lab.ended(RETAILER, request, 30)
+    found = lab.ended(RETAILER, request)
     assert (found["state"], found["reason"]) == ("INTERRUPTED", "worker_ended")
-    told = lab.ended(BANK, request, 30)
+    told = lab.ended(BANK, request)
     assert (told["state"], told["reason"]) == ("FAILED", "peer_lost")
     assert RETAILER in str(told["note"])
     assert_taken_up(lab, request, long_twin)
@@ -137,7 +132,7 @@ def test_AC17_a_killed_supervisor_leaves_an_interrupted_run_and_a_used_up_one_st
     lab.at_step(request, 60)
     opens = lab.opens(BANK)
     lab.kill(BANK)
-    told = lab.ended(RETAILER, request, 30)
+    told = lab.ended(RETAILER, request)
     assert (told["state"], told["reason"]) == ("FAILED", "peer_stopped:interrupted")
     lab.serve(BANK)
     assert lab.log(BANK)[: len(before)] == before
@@ -159,7 +154,7 @@ def test_a_killed_syft_server_comes_back_and_the_run_goes_on(
     os.kill(old, signal.SIGKILL)
     gone([old])
     lab.done(request)
-    until(lambda: ready_path(lab.states[RETAILER]).exists() and lab.syft_pid(RETAILER) != old, bool, 60)
+    until(lambda: ready_path(lab.states[RETAILER]).exists() and lab.syft_pid(RETAILER) != old, bool)
     lab.census()
     assert set(analyst.results(request, lab.log_in())) == set(PARTIES)
     for name in PARTIES:

@@ -35,6 +35,7 @@ from protocols.audit import (
 from protocols.audit_entry import link
 from protocols.errors import AuditError
 from protocols.records import Scalar, encode_record
+from tests.waiting import PATIENCE, until
 
 NOW = datetime(2030, 1, 1, 12, 0, tzinfo=UTC)
 KEY = keys.generate_key()
@@ -339,12 +340,10 @@ def test_writers_in_several_processes_and_threads_lose_nothing_and_make_no_fork(
     writers += [threading.Thread(target=write_many, args=(path, f"thread-{i}", 40)) for i in range(2)]
     for writer in writers:
         writer.start()
-    deadline = time.monotonic() + 30
-    while len(list(tmp_path.glob("ready-*"))) < 4 and time.monotonic() < deadline:
-        time.sleep(0.01)
+    until(lambda: len(list(tmp_path.glob("ready-*"))), (4).__eq__)
     (tmp_path / "go").touch()
     for writer in writers:
-        writer.join(60)
+        writer.join(PATIENCE)
     assert verify(path).index == 160
     for name in ("process-0", "process-1", "thread-0", "thread-1"):
         assert [e.detail for e in read(path) if e.who == name] == [(("number", i),) for i in range(40)]
@@ -359,7 +358,7 @@ def test_a_writer_waits_while_another_holds_the_log(tmp_path: Path) -> None:
         writer.join(0.1)
         assert writer.is_alive()
         assert len(lines(tmp_path)) == 1
-    writer.join(10)
+    writer.join(PATIENCE)
     assert log.head().index == 2
 
 

@@ -15,7 +15,8 @@ from protocols.approval import Decision
 from protocols.audit import AuditEvent, AuditLog, Entry
 from protocols.errors import ApprovalError, RequestError
 from protocols.request import ComputationRequest, Release, digest
-from tests.parties.control.offices import CALLER, EMAIL, Offices, running, until
+from tests.parties.control.offices import CALLER, EMAIL, Offices, running
+from tests.waiting import until
 
 
 def rule(offices: Offices, policy: Policy) -> None:

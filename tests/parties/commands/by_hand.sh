@@ -11,7 +11,7 @@ read -ra command <<<"${FEDACCORD:-fedaccord}"
 say() { printf '\n$ fedaccord %s\n' "$*" >&2; "${command[@]}" "$@"; }
 fingerprint() { sed -n 's/^fingerprint  *\([^ ]*\).*/\1/p' "$1"; } # in life: read out over the telephone
 ready() { # returns when the datasite of $1 is ready
-    for _ in $(seq 600); do
+    for _ in $(seq 3000); do
         grep -q 'datasite ready' "$1-serve.log" && return
         sleep 0.2
     done

@@ -14,7 +14,7 @@ from parties.control.socket import call
 from parties.control.supervisor import Options, serve
 from parties.home.state import State, open_state
 from protocols.errors import StateError
-from tests.parties.control.offices import until
+from tests.waiting import until
 
 ROOT = Path(__file__).resolve().parents[3]
 

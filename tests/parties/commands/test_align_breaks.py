@@ -18,9 +18,9 @@ from protocols.audit import AuditEvent, AuditLog, Entry, verify
 from protocols.psi.messages import PsiMatches, PsiResponse, PsiSetup
 from protocols.wire import unpack_arrays
 from tests.parties.commands.town import COMMON, HELD, Town, good, running_town, words_of
-from tests.parties.control.offices import until
 from tests.parties.running import held_worker
 from tests.protocols.psi.traces import traces
+from tests.waiting import until
 
 pytestmark = pytest.mark.slow
 SECONDS = 120.0

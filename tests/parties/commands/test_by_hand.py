@@ -10,7 +10,6 @@ import pytest
 
 from parties import catalog
 from parties.demo.setup import BANK, RETAILER, ROLES, specs
-from parties.demo.sites import free_ports, free_range
 from parties.demo.steps import same_bits
 from parties.roles.plan import read_plan
 from parties.roles.simulating import LocalSettings, read_data, simulate_run
@@ -18,6 +17,7 @@ from parties.running.runspec import ARTIFACTS_FILE
 from protocols.disclosure import releasable
 from protocols.program import Outcome
 from protocols.wire import unpack_arrays
+from tests.ports import free_ports
 
 ROOT = Path(__file__).resolve().parents[3]
 SCRIPT = Path(__file__).with_name("by_hand.sh")
@@ -37,7 +37,8 @@ def test_the_work_by_hand_gives_the_demos_bits(tmp_path: Path) -> None:
     subprocess.run(
         [*command, "demo", "--prepare", "--out", folder], env=environment, check=True, timeout=SECONDS
     )
-    ports = [free_range(10).partition(":")[2], *map(str, free_ports(2))]
+    first = free_ports(12)
+    ports = [f"{first}-{first + 9}", f"{first + 10}", f"{first + 11}"]
     done = subprocess.run(
         ["bash", SCRIPT, folder, *ports],
         env=environment,

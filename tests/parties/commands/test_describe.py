@@ -2,7 +2,6 @@
 
 import re
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from parties.control.asking import ask
 from parties.home.state import open_state
 from protocols.audit import AuditEvent, AuditLog
 from tests.parties.commands.town import REAL, Town, good, running_town, words_of
+from tests.waiting import until
 
 
 @pytest.fixture(scope="module")
@@ -23,22 +23,19 @@ def town(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Town]:
 
 def approve_next(town: Town, known: set[str]) -> None:
     """The bank's owner approves the first request that isn't known yet."""
-    for _ in range(400):
-        rows = ask(town.bank, "requests")["requests"]
-        assert isinstance(rows, list)
-        new = [str(row["digest"]) for row in rows if row["digest"] not in known]
-        if new:
-            good("review", "approve", new[0], "--reason", "fine", "-s", town.bank)
-            return
-        time.sleep(0.05)
+    new = until(lambda: _digests(town) - known, bool)
+    good("review", "approve", new.pop(), "--reason", "fine", "-s", town.bank)
+
+
+def _digests(town: Town) -> set[str]:
+    rows = ask(town.bank, "requests")["requests"]
+    assert isinstance(rows, list)
+    return {str(row["digest"]) for row in rows}
 
 
 def described(town: Town, *more: str) -> dict[str, object]:
     """What the bank releases; its owner approves meanwhile."""
-    rows = ask(town.bank, "requests")["requests"]
-    assert isinstance(rows, list)
-    known = {str(row["digest"]) for row in rows}
-    owner = threading.Timer(0.5, approve_next, (town, known))
+    owner = threading.Timer(0.5, approve_next, (town, _digests(town)))
     owner.start()
     words = ("describe", "bank/customers", "--wait", "1", "--json", "-s", town.ana, *more)
     document = good(*words).document
@@ -114,7 +111,4 @@ def _erase_one(town: Town) -> None:
     add = ("block", "add", file, "--name", "customers", "--label", "churned", "--key", "person")
     good(*add, "--split", "split", "--replace", "-s", town.bank)
     assert Store(town.bank / "blocks").describe("customers").version == 2
-    for _ in range(200):
-        if any(each.schema.version == 2 for each in town.sites["bank"].datasets()):
-            return
-        time.sleep(0.05)
+    until(lambda: [each.schema.version for each in town.sites["bank"].datasets()], lambda found: 2 in found)

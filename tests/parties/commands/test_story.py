@@ -15,7 +15,7 @@ from parties.roles.owner import add_user
 from parties.roles.reviewing import record
 from protocols.approval import Decision
 from tests.parties.commands.town import PLAN, Town, bad, fingerprint, good, words_of
-from tests.parties.control.offices import until
+from tests.waiting import PATIENCE, until
 
 
 def test_from_submission_to_result(town: Town) -> None:
@@ -284,7 +284,7 @@ def test_an_account_may_wait_for_the_syft_server(town: Town, tmp_path: Path) -> 
     said = add_user(state, card, str(told), "zoe@lab.example.org", tmp_path / "login.json")
     town.clerks["bank"].at_work.set()
     assert "opens as soon as the syft server is up" in said
-    assert task_end(state.folder, "add_user", "zoe@lab.example.org", 10) == ("done", "")
+    assert task_end(state.folder, "add_user", "zoe@lab.example.org", PATIENCE) == ("done", "")
 
 
 def test_a_request_of_an_analyst_without_an_account_is_denied_with_the_reason(town: Town) -> None:

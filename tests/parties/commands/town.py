@@ -29,7 +29,9 @@ from parties.syft_side.fake_datasite import FakeDatasite
 from parties.syft_side.publication import Publication
 from protocols.errors import DatasiteError, FedaccordError
 from tests.parties.commands.office import Office, options
-from tests.parties.control.offices import DUMMY, free_ports
+from tests.parties.control.offices import DUMMY
+from tests.ports import free_ports
+from tests.waiting import PATIENCE
 
 REAL, HELD = "real", "held"
 """Behaviours of the workers that a served party has, and of those that can be made to wait (`held_worker`)."""
@@ -169,7 +171,7 @@ class Clerk:
     def end(self) -> None:
         self.stopping.set()
         self.at_work.set()
-        self._thread.join(10)
+        self._thread.join(PATIENCE)
 
     def _run(self) -> None:
         while not self.stopping.is_set():
@@ -299,7 +301,7 @@ def _open(town: Town, state: State, command: Sequence[str], stack: ExitStack, *,
         supervisor.start()
         stack.callback(supervisor.stop)
     site = town.sites[state.name] = FakeDatasite(
-        state.name, lambda question: call(state.folder, question, 40.0)
+        state.name, lambda question: call(state.folder, question, PATIENCE)
     )
     town.clerks[state.name] = Clerk(state, site)
     stack.callback(town.clerks[state.name].end)

@@ -1,17 +1,19 @@
 """A headless Chromium through chromedriver's HTTP protocol (W3C WebDriver), as far as the console's test needs it."""
 
 import base64
+import contextlib
 import shutil
-import socket
 import subprocess
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
+
+from tests.ports import free_ports
+from tests.waiting import PATIENCE, until
 
 TAB, ENTER = "\ue004", "\ue007"
 ARGUMENTS = (
@@ -55,11 +57,12 @@ class Browser:
         active = "document.activeElement"
         self._wait_until(f"{active} === document.body ? null : {active}", wanted)
 
-    def _wait_until(self, element: str, wanted: str, seconds: float = 30.0) -> None:
-        end = time.monotonic() + seconds
-        while wanted not in str(self.value(f"const e = {element}; return e && e.innerText")):
-            assert time.monotonic() < end, f"no {wanted!r} in {element}; the page: {self.text()[:500]}"
-            time.sleep(0.1)
+    def _wait_until(self, element: str, wanted: str) -> None:
+        script = f"const e = {element}; return e && e.innerText"
+        try:
+            until(lambda: str(self.value(script)), lambda text: wanted in text)
+        except AssertionError as late:
+            raise AssertionError(f"no {wanted!r} in {element}; the page: {self.text()[:500]}") from late
 
     def write(self, selector: str, text: str) -> None:
         """Types into a field."""
@@ -114,8 +117,7 @@ class Browser:
 @contextmanager
 def browser() -> Iterator[Browser]:
     """A browser with a profile of its own; both processes end with the block."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_ports(1)
     driver = subprocess.Popen(
         [shutil.which("chromedriver") or "chromedriver", f"--port={port}"],
         stdout=subprocess.DEVNULL,
@@ -124,7 +126,7 @@ def browser() -> Iterator[Browser]:
     try:
         with (
             tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile,
-            httpx.Client(timeout=60) as client,
+            httpx.Client(timeout=PATIENCE) as client,
         ):
             address = f"http://127.0.0.1:{port}"
             _wait(client, address)
@@ -142,15 +144,13 @@ def browser() -> Iterator[Browser]:
                 client.delete(at)
     finally:
         driver.terminate()
-        driver.wait(20)
+        driver.wait(PATIENCE)
 
 
-def _wait(client: httpx.Client, address: str, seconds: float = 30.0) -> None:
-    end = time.monotonic() + seconds
-    while True:
-        try:
-            if client.get(f"{address}/status").json()["value"]["ready"]:
-                return
-        except httpx.TransportError:
-            assert time.monotonic() < end, "chromedriver didn't start"
-        time.sleep(0.1)
+def _wait(client: httpx.Client, address: str) -> None:
+    def ready() -> bool:
+        with contextlib.suppress(httpx.TransportError):
+            return bool(client.get(f"{address}/status").json()["value"]["ready"])
+        return False
+
+    until(ready, bool)

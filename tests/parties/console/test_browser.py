@@ -23,6 +23,7 @@ from tests.parties.console.driver import ENTER, TAB, Browser, browser
 from tests.parties.console.test_console import HOSTILE
 from tests.parties.control.offices import PASSPHRASE, make_offices
 from tests.parties.roles.samples import VIEWS
+from tests.waiting import PATIENCE
 
 FOUND = shutil.which("chromedriver") and shutil.which("chromium")
 pytestmark = [
@@ -69,7 +70,7 @@ def served(bank: House, tmp_path: Path) -> Iterator[str]:
         yield re.findall(r"http://127\.0\.0\.1:\d+/enter/\S+", told)[0]
     finally:
         process.terminate()
-        process.wait(20)
+        process.wait(PATIENCE)
 
 
 def test_a_reviewer_logs_in_reads_approves_and_prints(bank: House, page: Browser, tmp_path: Path) -> None:

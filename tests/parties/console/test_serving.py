@@ -13,6 +13,7 @@ import pytest
 from parties.console.serving import run_console
 from parties.home.state import init_party
 from protocols.errors import StateError
+from tests.waiting import PATIENCE
 
 
 def test_it_listens_on_this_machine_only_and_ends_with_ctrl_c(tmp_path: Path) -> None:
@@ -23,19 +24,19 @@ def test_it_listens_on_this_machine_only_and_ends_with_ctrl_c(tmp_path: Path) ->
         assert process.stdout is not None
         told = process.stdout.readline()
         port = int(re.findall(r"http://127\.0\.0\.1:(\d+) ", told)[0])
-        answer = httpx.get(f"http://127.0.0.1:{port}/login", timeout=20)
+        answer = httpx.get(f"http://127.0.0.1:{port}/login", timeout=PATIENCE)
         assert answer.status_code == 200
         assert "server" not in answer.headers
-        assert httpx.get(f"http://localhost:{port}/login", timeout=20).status_code == 200
+        assert httpx.get(f"http://localhost:{port}/login", timeout=PATIENCE).status_code == 200
         listening = Path("/proc/net/tcp").read_text().split()
         assert f"0100007F:{port:04X}" in listening
         assert f"00000000:{port:04X}" not in listening
         process.send_signal(signal.SIGINT)
-        _, said = process.communicate(timeout=20)
+        _, said = process.communicate(timeout=PATIENCE)
         assert (process.returncode, said) == (0, "")
     finally:
         process.kill()
-        process.wait(20)
+        process.wait(PATIENCE)
 
 
 def test_a_port_that_is_taken_is_named(tmp_path: Path) -> None:

@@ -1,16 +1,12 @@
 """Two parties and an analyst with real state folders, and the request that they work on; no syft, no data."""
 
-import contextlib
 import shutil
-import socket
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TypeVar
 
 from parties.control.socket import call
 from parties.control.supervisor import Options, Supervisor, only_one
@@ -29,8 +25,9 @@ from protocols.request import (
     sign_request,
 )
 from protocols.request import to_text as request_text
+from tests.ports import free_ports
+from tests.waiting import PATIENCE, until
 
-T = TypeVar("T")
 CODE = "d" * 64
 COMMITMENT = "c" * 64
 CALLER = "e" * 64
@@ -153,7 +150,7 @@ class Offices:
         return Supervisor(self.bank, replace(options, **changes))  # type: ignore[arg-type]
 
     def ask(self, action: str, **more: object) -> dict[str, object]:
-        return call(self.bank.folder, {"action": action, **more}, 40.0)
+        return call(self.bank.folder, {"action": action, **more}, PATIENCE)
 
     def shim(
         self, request: ComputationRequest, what: str, argument: str = "", caller: str = CALLER
@@ -182,8 +179,8 @@ class Offices:
     def view(self, request: ComputationRequest) -> dict[str, object]:
         return self.ask("status", digest=digest(request))
 
-    def wait(self, request: ComputationRequest, *states: str, seconds: float = 20.0) -> dict[str, object]:
-        return until(lambda: self.view(request), lambda view: view["state"] in states, seconds)
+    def wait(self, request: ComputationRequest, *states: str) -> dict[str, object]:
+        return until(lambda: self.view(request), lambda view: view["state"] in states)
 
 
 @contextmanager
@@ -200,32 +197,10 @@ def running(offices: Offices, behaviour: str = "quick", **changes: object) -> It
             supervisor.stop()
 
 
-def until(look: Callable[[], T], good: Callable[[T], bool], seconds: float = 20.0) -> T:
-    """The first value that is good; AssertionError with the last one when none came in time."""
-    end = time.monotonic() + seconds
-    while True:
-        value = look()
-        if good(value):
-            return value
-        assert time.monotonic() < end, value
-        time.sleep(0.02)
-
-
 def introduce(to: State, *others: State) -> None:
     for other in others:
         card = other.card()
         to.address_book().add_peer(card_text(card), card_fingerprint(card))
-
-
-def free_ports(count: int = 4) -> int:
-    """The first of `count` neighbouring ports that are free just now."""
-    while True:
-        with contextlib.ExitStack() as held:
-            first = held.enter_context(socket.create_server(("127.0.0.1", 0))).getsockname()[1]
-            with contextlib.suppress(OSError, OverflowError):
-                for port in range(first + 1, first + count):
-                    held.enter_context(socket.create_server(("127.0.0.1", port)))
-                return int(first)
 
 
 def make_offices(folder: Path, analysts: str = "Example Lab") -> Offices:

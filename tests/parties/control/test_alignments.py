@@ -15,7 +15,8 @@ from protocols.approval import Decision
 from protocols.audit import AuditEvent, AuditLog, Entry, Result
 from protocols.psi import PsiTerms, psi_manifest, size_manifest
 from protocols.request import BlockEntry, ComputationRequest, Release, digest
-from tests.parties.control.offices import COMMITMENT, EMAIL, Offices, copied, make_offices, until
+from tests.parties.control.offices import COMMITMENT, EMAIL, Offices, copied, make_offices
+from tests.waiting import until
 
 TERMS = PsiTerms(client_rows=100, server_rows=200)
 PAIRS, SIZE = psi_manifest("active", "passive", TERMS), size_manifest("active", "passive", TERMS)
@@ -180,7 +181,7 @@ def test_an_alignment_whose_worker_could_not_log_its_end_has_one(template: Offic
         request = asked(mine, 1)
         assert mine.start(request)["ok"]
         mine.wait(request, "FAILED")
-        until(lambda: len(entries(mine, AuditEvent.PSI_FINISHED)), (1).__eq__, 5)
+        until(lambda: len(entries(mine, AuditEvent.PSI_FINISHED)), (1).__eq__)
     (end,) = entries(mine, AuditEvent.PSI_FINISHED)
     assert end.result is Result.FAILED
     assert dict(end.detail)["alignment"] == "not told: the run ended first (audit)"
@@ -196,7 +197,7 @@ def test_an_alignment_whose_worker_was_killed_has_an_end_counts_and_leaves_no_ha
         for attempt in (1, 2):
             assert mine.start(request)["ok"]
             mine.wait(request, "INTERRUPTED")
-            until(lambda: len(entries(mine, AuditEvent.PSI_FINISHED)), attempt.__eq__, 5)
+            until(lambda: len(entries(mine, AuditEvent.PSI_FINISHED)), attempt.__eq__)
         assert mine.start(next_one)["error"] == "alignments_used"
     ends = entries(mine, AuditEvent.PSI_FINISHED)
     assert {entry.result for entry in ends} == {Result.FAILED}

@@ -14,8 +14,9 @@ from protocols.approval import Decision, to_text
 from protocols.audit import AuditEvent, AuditLog
 from protocols.errors import RequestError
 from protocols.request import ComputationRequest, digest
-from tests.parties.control.offices import CALLER, EMAIL, Offices, copied, make_offices, until
+from tests.parties.control.offices import CALLER, EMAIL, Offices, copied, make_offices
 from tests.parties.control.offices import running as running_offices
+from tests.waiting import until
 
 
 @pytest.fixture(scope="module")

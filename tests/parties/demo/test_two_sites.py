@@ -11,6 +11,7 @@ import pytest
 from parties.demo.sites import wait_for
 from parties.demo.two_sites import ALIGNED, ALONE, TEST, TwoSites, document, fedaccord, few_people
 from protocols.errors import StateError
+from tests.waiting import PATIENCE
 
 
 def test_few_people_are_dealt_out_as_the_plan_bounds_them() -> None:
@@ -68,8 +69,8 @@ def test_processes_and_folder_are_gone_after_a_program_that_ends_without_its_las
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=PATIENCE,
     )
     assert done.returncode != 0
     folder, pid = done.stdout.split()
-    wait_for("their end", lambda: not Path(folder).exists() and not psutil.pid_exists(int(pid)), 30)
+    wait_for("their end", lambda: not Path(folder).exists() and not psutil.pid_exists(int(pid)), PATIENCE)

@@ -23,8 +23,9 @@ from protocols.program import Compute, Outcome, Program, simulate
 from protocols.request import AnalystEntry, BlockEntry, ComputationRequest, digest
 from protocols.wire import unpack_arrays
 from tests.parties.running.star_worker import DATA, FATAL
-from tests.parties.running.test_worker import ROOT, Party, free_range, prepare
+from tests.parties.running.test_worker import ROOT, Party, prepare
 from tests.parties.running.wards import AGGREGATOR, SHORT, TRAIN
+from tests.ports import free_range
 
 CLIENTS = tuple(DATA)
 SEED = "11" * 32

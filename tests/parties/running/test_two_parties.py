@@ -26,11 +26,11 @@ from tests.parties.control.offices import (
     Offices,
     copied,
     make_offices,
-    until,
 )
 from tests.parties.running import toy
+from tests.waiting import PATIENCE, until
 
-TOY = "import sys; sys.argv.append({!r}); from tests.parties.running.toy_worker import main; sys.exit(main())"
+TOY = "import sys; sys.argv += [{!r}, 'patient']; from tests.parties.running.toy_worker import main; sys.exit(main())"
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +67,7 @@ def toy_request(offices: Offices, steps: int, pause: float) -> ComputationReques
 
 
 def ask(state: State, action: str, **more: object) -> dict[str, object]:
-    answer = call(state.folder, {"action": action, **more}, 40)
+    answer = call(state.folder, {"action": action, **more}, PATIENCE)
     assert answer["ok"], answer
     return answer
 
@@ -94,9 +94,7 @@ def start(offices: Offices, request: ComputationRequest) -> None:
 
 def ended(state: State, request: ComputationRequest, expected: str) -> dict[str, object]:
     ends = ("DONE", "FAILED", "INTERRUPTED", "CANCELLED", "REVOKED")
-    view = until(
-        lambda: ask(state, "status", digest=digest(request)), lambda found: found["state"] in ends, 40
-    )
+    view = until(lambda: ask(state, "status", digest=digest(request)), lambda found: found["state"] in ends)
     assert view["state"] == expected, view
     return view
 
@@ -105,7 +103,6 @@ def step_reached(state: State, request: ComputationRequest, step: int) -> None:
     until(
         lambda: ask(state, "status", digest=digest(request)),
         lambda view: int(str(view.get("step", 0))) >= step and view["phase"] in ("sum", "rows"),
-        40,
     )
 
 
@@ -147,10 +144,11 @@ def test_P11_clocks_that_differ_are_told_in_log_status_and_review(offices: Offic
         for state, words in ((offices.bank, "ahead of ours"), (offices.shop, "behind ours")):
             other = {"bank": "shop", "shop": "bank"}[state.name]
             view = ended(state, request, "DONE")
-            assert re.search(rf"the clock of {other} is (3600|3599|3601) s {words}", str(view["note"])), view
+            (seconds,) = re.findall(rf"the clock of {other} is (\d+) s {words}", str(view["note"]))
+            assert abs(int(seconds) - 3600) < PATIENCE  # a hello may be long on its way
             (entry,) = (e for e in log(state) if e.event is AuditEvent.CLOCKS_DIFFER)
             assert dict(entry.detail)["peer"] == other
-            assert abs(abs(int(dict(entry.detail)["ahead_seconds"])) - 3600) < 30
+            assert abs(abs(int(dict(entry.detail)["ahead_seconds"])) - 3600) < PATIENCE
             (line,) = ask(state, "request", digest=digest(request))["clocks"]  # type: ignore[misc]
             assert f"the clock of {other} is" in str(line)
             assert words in str(line)
@@ -166,8 +164,8 @@ def test_a_revocation_at_one_party_ends_both_and_marks_the_model(offices: Office
         for state in (offices.bank, offices.shop):
             ended(state, request, "REVOKED")
             folder = state.runs / f"{digest(request)}-1"
-            until(lambda folder=folder: alive(folder), lambda lives: not lives, 5)  # type: ignore[misc]
-            until((folder / "withdrawn.json").exists, bool, 5)
+            until(lambda folder=folder: alive(folder), lambda lives: not lives)  # type: ignore[misc]
+            until((folder / "withdrawn.json").exists, bool)
             assert json.loads((folder / "withdrawn.json").read_text())["mark"] == "consent withdrawn by shop"
             assert not (folder / "checkpoints").exists()
         answer = call(
@@ -181,15 +179,15 @@ def test_a_revocation_at_one_party_ends_both_and_marks_the_model(offices: Office
 
 @pytest.mark.slow
 def test_a_stopped_datasite_resumes_with_its_peer_to_the_same_model(offices: Offices, tmp_path: Path) -> None:
-    unbroken = toy_request(offices, 60, 0.0)
-    request = toy_request(offices, 60, 0.05)
+    unbroken = toy_request(offices, 400, 0.0)
+    request = toy_request(offices, 400, 0.05)
     with running(offices.shop):
         with running(offices.bank):
             approve_and_start(offices, request)
             step_reached(offices.bank, request, 12)
         failed = ended(offices.shop, request, "FAILED")
         assert failed["reason"] == "peer_stopped:interrupted"
-        with running(offices.bank):
+        with running(offices.bank, "hurried"):
             assert ended(offices.bank, request, "INTERRUPTED")["used"] == 1
             start(offices, request)
             ended(offices.bank, request, "DONE")

@@ -132,7 +132,8 @@ def _tell_all(cell: str) -> None:
 def computation(tampered: str = "") -> Mapping[str, Computation]:
     def program(inputs: Inputs) -> Program[Outcome]:
         given = dict(inputs.settings.parameters)
-        steps, pause = int(given["steps"]), float(given["pause"])
+        steps = int(given["steps"])
+        pause = 0.0 if tampered == "hurried" else float(given["pause"])
         if inputs.role == "active":
             return active(steps, pause, inputs.resume, inputs.observe)
         return passive(steps, inputs.seed, inputs.resume, inputs.observe, tampered)

@@ -1,22 +1,32 @@
-"""A worker process for the toy computation: `python -m tests.parties.running.toy_worker FOLDER [TAMPERED] [open]`."""
+"""A worker process for the toy computation: `python -m tests.parties.running.toy_worker FOLDER [TAMPERED] [MORE]`.
+
+MORE is "open" for a gate that is switched off, "patient" for one that waits long for its peer. With the variable
+MEETING, a folder, it begins when a second one is ready there too: what happens between the two then doesn't hang on how
+long each takes to start.
+"""
 
 import logging
 import os
 import sys
+import time
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
 import numpy as np
 
 from parties.running import parting, pen, worker_tools
-from parties.running.runspec import RunSpec
+from parties.running.runspec import RunSpec, load_spec, save_spec
 from parties.running.worker import run
 from parties.running.worker_tools import Tools, utc_now
 from protocols.errors import AuditError, BlockError
 from protocols.gate import Gate
 from protocols.request import ComputationRequest
 from tests.parties.running import toy
+from tests.waiting import PATIENCE
 from vertical.table import NumericColumn, PartyData, Table
+
+MEETING = "FEDACCORD_TEST_MEETING"
 
 
 class Open(Gate):
@@ -38,8 +48,18 @@ def no_room(*arguments: object) -> None:
     raise AuditError("no space left on device")
 
 
+def wait_for_the_other(meeting: Path) -> None:
+    (meeting / str(os.getpid())).touch()
+    while len(list(meeting.iterdir())) < 2:
+        time.sleep(0.005)
+
+
 def main() -> int:
+    if os.environ.get(MEETING):
+        wait_for_the_other(Path(os.environ[MEETING]))
     folder, tampered = Path(sys.argv[1]), sys.argv[2]
+    if "patient" in sys.argv:
+        save_spec(folder, replace(load_spec(folder), connect_s=PATIENCE, silence_s=PATIENCE))
     computations = toy.computation(tampered)
     os.umask(0o077)
     logging.basicConfig(stream=sys.stderr, level=logging.INFO)

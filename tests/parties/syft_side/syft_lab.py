@@ -2,8 +2,6 @@
 
 import queue
 import shutil
-import socket
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -30,6 +28,8 @@ from protocols.request import (
     sign_request,
     to_text,
 )
+from tests.ports import free_ports
+from tests.waiting import until
 
 ANALYST_KEY = keys.generate_key()
 CERTIFICATES = {name: keys.link_certificate(name)[1].decode() for name in ("bank", "retailer")}
@@ -124,15 +124,9 @@ class StubSupervisor:
         self._tasks.put({"id": self._count, "kind": kind, **details})
         return self.wait(lambda told: told["action"] == "task_done" and told["id"] == self._count)
 
-    def wait(self, wanted: Callable[[dict[str, object]], bool], seconds: float = 30.0) -> dict[str, object]:
-        """The first thing told that is wanted; AssertionError when it doesn't come in time."""
-        end = time.monotonic() + seconds
-        while time.monotonic() < end:
-            for told in list(self.told):
-                if wanted(told):
-                    return told
-            time.sleep(0.02)
-        raise AssertionError(f"never told; came in: {[each['action'] for each in self.told]}")
+    def wait(self, wanted: Callable[[dict[str, object]], bool]) -> dict[str, object]:
+        """The first thing told that is wanted; AssertionError with all that was told when it doesn't come in time."""
+        return until(lambda: [told for told in list(self.told) if wanted(told)], bool)[0]
 
 
 @dataclass
@@ -154,17 +148,10 @@ class Lab:
         launcher.wait_until_ready(self.process, self.state)
 
 
-def free_port() -> int:
-    """A port nobody uses at this moment."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 @contextmanager
 def running_lab(folder: Path) -> Iterator[Lab]:
     """A party whose syft server runs, with accounts for PEOPLE; no process is left behind."""
-    state = init_party(folder / "bank", name="bank", organisation="Bank", port=free_port())
+    state = init_party(folder / "bank", name="bank", organisation="Bank", port=free_ports(1))
     supervisor = StubSupervisor()
     server = SocketServer(state.folder, supervisor)
     server.start()

@@ -10,6 +10,7 @@ from parties.shim import function_name
 from parties.syft_side.publication import Publication
 from parties.syft_side.steward import CHANGED, CodeRequest, Examination, Steward
 from protocols.errors import DatasiteError, StateError
+from tests.waiting import PATIENCE
 
 ANA, BOB = "aa" * 32, "bb" * 32
 DIGEST, OTHER = "1d" * 32, "2d" * 32
@@ -285,6 +286,6 @@ def test_neither_side_s_absence_ends_the_steward(desk: MemoryDesk) -> None:
     mended.start()
     thread = threading.Thread(target=steward.run, args=(stopping,))
     thread.start()
-    thread.join(10)
+    thread.join(PATIENCE)
     assert not thread.is_alive()
     assert rounds == ["next_task", "next_task"]
