@@ -33,12 +33,12 @@ types: $(STAMP)
 	$(BIN)/mypy
 
 fast: $(STAMP)
-	$(BIN)/python -m pytest -q -n 2 --dist loadgroup -m "not slow and not syft" tests
+	$(BIN)/python -m pytest -q -n 2 --dist loadgroup --no-loadscope-reorder -m "not slow and not syft" tests
 
 check: lint types fast  ## format, lint, types, fast tests
 
 test: $(STAMP)   ## every test, real servers and the notebooks included
-	$(BIN)/python -m pytest -n 2 --dist loadgroup --nbmake tests notebooks
+	$(BIN)/python -m pytest -n 2 --dist loadgroup --no-loadscope-reorder --nbmake tests notebooks
 
 clean:           ## remove the environment and all outputs
 	rm -rf $(VENV) out build dist *.egg-info
