@@ -1,14 +1,18 @@
 """Commands on the audit log: verify it, show it, trace through it, export it; hand other parties' heads over.
 
-Each of them is for the party's own people, and each is itself an entry of the log.
+Each of them is for the party's own people, who prove who they are by opening their own key; each is itself an entry of
+the log.
 """
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from parties.commands.options import JsonOption, StateOption, example, party, show
+from parties.commands.options import JsonOption, StateOption, example, party, passphrase, show
+
+if TYPE_CHECKING:
+    from parties.home.state import State
 
 audit = typer.Typer(
     help="The hash-chained audit log of this party. Reading it is logged too.",
@@ -16,7 +20,10 @@ audit = typer.Typer(
     no_args_is_help=True,
 )
 ReaderOption = Annotated[
-    str, typer.Option("--as", help="Who reads: a person of `fedaccord person list`, in any role.")
+    str, typer.Option("--as", help="Who reads: a person of `fedaccord person list`, whose key is opened.")
+]
+KeyOption = Annotated[
+    Path | None, typer.Option("--passphrase-file", help="File with the passphrase of that person's key.")
 ]
 HeadOption = Annotated[
     list[Path] | None,
@@ -35,14 +42,20 @@ def register(app: typer.Typer) -> None:
     "verify", epilog=example("fedaccord audit verify --state bank --head bank-head-from-retailer.json")
 )
 def verify(
-    state: StateOption, head: HeadOption = None, person: ReaderOption = "owner", as_json: JsonOption = False
+    state: StateOption,
+    head: HeadOption = None,
+    person: ReaderOption = "owner",
+    passphrase_file: KeyOption = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Check every entry of the log, and that nothing was cut off or rewritten since a head was signed."""
     from parties.roles.auditing import verify_log
     from parties.roles.log_access import read_log
 
     here, heads = party(state), tuple(head or ())
-    document, text = read_log(here, person, "verification", lambda: verify_log(here, heads))
+    document, text = read_log(
+        here, _proved(here, person, passphrase_file), "verification", lambda: verify_log(here, heads)
+    )
     show(document, as_json, text)
 
 
@@ -51,6 +64,7 @@ def show_log(
     state: StateOption,
     last: Annotated[int, typer.Option(min=1, help="How many of the newest entries.")] = 20,
     person: ReaderOption = "owner",
+    passphrase_file: KeyOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Show the newest entries, one line each."""
@@ -58,7 +72,9 @@ def show_log(
     from parties.roles.log_access import read_log
 
     here = party(state)
-    document, text = read_log(here, person, f"the last {last} entries", lambda: entries(here, last))
+    document, text = read_log(
+        here, _proved(here, person, passphrase_file), f"the last {last} entries", lambda: entries(here, last)
+    )
     show(document, as_json, text)
 
 
@@ -70,6 +86,7 @@ def trace_one(
     ],
     state: StateOption,
     person: ReaderOption = "owner",
+    passphrase_file: KeyOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Lead from a model to its data versions, approvals, code and agreement; from a data version to its models."""
@@ -77,7 +94,9 @@ def trace_one(
     from parties.roles.tracing import trace
 
     here = party(state)
-    document, text = read_log(here, person, f"trace of {what[:80]}", lambda: trace(here, what))
+    document, text = read_log(
+        here, _proved(here, person, passphrase_file), f"trace of {what[:80]}", lambda: trace(here, what)
+    )
     show(document, as_json, text)
 
 
@@ -92,15 +111,15 @@ def export(
     out: Annotated[Path, typer.Option(help="New folder for entries.jsonl, log.html and head.json.")],
     head: HeadOption = None,
     person: ReaderOption = "owner",
+    passphrase_file: KeyOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Write the entries of some days for an authority: as JSON Lines, and as a page with the log's verification."""
     from parties.roles.audit_export import export_log, parse_day
 
-    here = party(state)
-    document, text = export_log(
-        here, parse_day(since), parse_day(until), out, heads=tuple(head or ()), person=person
-    )
+    here, days = party(state), (parse_day(since), parse_day(until))
+    reader = _proved(here, person, passphrase_file, exporting=True)
+    document, text = export_log(here, *days, out, heads=tuple(head or ()), person=reader)
     show(document, as_json, text)
 
 
@@ -110,7 +129,10 @@ def prune(
     before: Annotated[
         str, typer.Option(help="Delete the entries of before this day (UTC); without it all that may go.")
     ] = "",
-    person: Annotated[str, typer.Option("--as", help="The owner who deletes.")] = "owner",
+    person: Annotated[
+        str, typer.Option("--as", help="The owner who deletes, whose key is opened.")
+    ] = "owner",
+    passphrase_file: KeyOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Delete entries that are older than the months for which the party keeps them; a stub stays in their place.
@@ -120,18 +142,26 @@ def prune(
     from parties.roles.audit_export import parse_day
     from parties.roles.pruning import prune_log
 
-    document, text = prune_log(party(state), parse_day(before) if before else None, person)
+    here, day = party(state), parse_day(before) if before else None
+    document, text = prune_log(here, day, _proved(here, person, passphrase_file, pruning=True))
     show(document, as_json, text)
 
 
 @audit.command("sent", epilog=example("fedaccord audit sent --state bank"))
-def sent(state: StateOption, person: ReaderOption = "owner", as_json: JsonOption = False) -> None:
+def sent(
+    state: StateOption,
+    person: ReaderOption = "owner",
+    passphrase_file: KeyOption = None,
+    as_json: JsonOption = False,
+) -> None:
     """Tell what left this party: for each run kinds, counts and bytes to each party, and who read its result."""
     from parties.roles.log_access import read_log
     from parties.roles.what_left import what_left
 
     here = party(state)
-    document, text = read_log(here, person, "what left in each run", lambda: what_left(here))
+    document, text = read_log(
+        here, _proved(here, person, passphrase_file), "what left in each run", lambda: what_left(here)
+    )
     show(document, as_json, text)
 
 
@@ -140,14 +170,37 @@ def heads(
     state: StateOption,
     out: Annotated[Path, typer.Option(help="Folder for one file per peer.")],
     person: ReaderOption = "owner",
+    passphrase_file: KeyOption = None,
 ) -> None:
     """Write the signed heads of other parties' logs that this party received, for them to verify against."""
     from parties.roles.auditing import newest_heads, write_heads
     from parties.roles.log_access import read_log
 
     here = party(state)
-    paths = write_heads(read_log(here, person, "heads of other parties", lambda: newest_heads(here)), out)
+    paths = write_heads(
+        read_log(
+            here, _proved(here, person, passphrase_file), "heads of other parties", lambda: newest_heads(here)
+        ),
+        out,
+    )
     for path in paths:
         typer.echo(str(path))
     if not paths:
         typer.echo("no heads of other parties yet: they come with a run's first message", err=True)
+
+
+def _proved(
+    here: "State",
+    person: str,
+    passphrase_file: Path | None,
+    *,
+    exporting: bool = False,
+    pruning: bool = False,
+) -> str:
+    from parties.roles.log_access import prove
+    from protocols.audit import AuditEvent
+
+    event = (
+        AuditEvent.LOG_EXPORTED if exporting else AuditEvent.LOG_PRUNED if pruning else AuditEvent.LOG_READ
+    )
+    return prove(here, person, lambda key: passphrase(passphrase_file, key), event=event)

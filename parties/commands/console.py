@@ -29,7 +29,7 @@ def console(
     passphrase logs in with --as alone.
     """
     from parties.console.serving import run_console
-    from parties.roles.reviewing import key_path, unlock
+    from parties.roles.signer import key_path, unlock
 
     here = party(state)
     signer = unlock(here, person, passphrase(passphrase_file, key_path(here, person))) if person else None

@@ -68,7 +68,7 @@ def export(
 ) -> None:
     """Write this party's part as a torch state dict (model.pt) with a description (model.json), as an owner decides."""
     from parties.roles.models import export_model
-    from parties.roles.reviewing import key_path
+    from parties.roles.signer import key_path
 
     here = party(state)
     words = passphrase(passphrase_file, key_path(here, person))

@@ -34,7 +34,7 @@ def register(app: typer.Typer) -> None:
 
 @review.command("list", epilog=example("fedaccord review list --state bank"))
 def list_requests(state: StateOption, as_json: JsonOption = False) -> None:
-    """List the requests of this party with what is missing, and code that isn't one of ours."""
+    """List the requests of this party with what is missing, those refused when they came, and code that isn't ours."""
     from parties.control.asking import ask
     from parties.roles.reviewing import listing
 
@@ -147,7 +147,8 @@ def revoke(
 def _decide(
     state: Path, digest: str, person: str, decision: "Decision", reason: str, passphrase_file: Path | None
 ) -> None:
-    from parties.roles.reviewing import WAIT_SECONDS, key_path, record
+    from parties.roles.reviewing import WAIT_SECONDS, record
+    from parties.roles.signer import key_path
 
     here = party(state)
     said = record(

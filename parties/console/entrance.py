@@ -14,7 +14,7 @@ from parties.console.sessions import Attempts, Clock, Session, Sessions, Throttl
 from parties.home.journal import Actor, Journal
 from parties.home.people import Person, read_people
 from parties.home.state import State
-from parties.roles.reviewing import Signer, key_path, unlock
+from parties.roles.signer import Signer, key_path, unlock
 from protocols.audit import AuditEvent
 from protocols.errors import ConfigError, FedaccordError, KeyFileError
 from protocols.keys import needs_passphrase

@@ -11,7 +11,7 @@ import uvicorn
 from parties.console.app import console
 from parties.console.entrance import Entrance
 from parties.home.state import State
-from parties.roles.reviewing import Signer
+from parties.roles.signer import Signer
 from protocols.errors import StateError
 
 HOST = "127.0.0.1"

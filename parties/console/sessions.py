@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from parties.roles.reviewing import Signer
+from parties.roles.signer import Signer
 from protocols.errors import FedaccordError
 
 IDLE = 15 * 60.0

@@ -2,20 +2,26 @@
 
 The log names people and their decisions, so it is for the party's own people only: owners, reviewers and auditors see
 all of it. An analyst has no way to it: what the shim answers is about the caller's own request. What was read is shown
-only once its entry is on the disk. A log whose check fails isn't written to by that: the next check must find the same.
+only once its entry is on the disk. Who reads on the command line or in the console has opened the key of the person in
+whose name it is. A log whose check fails isn't written to by that: the next check must find the same.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TypeVar
+from pathlib import Path
+from typing import TypeAlias, TypeVar
 
 from parties.home.journal import Actor, Journal, one_line
 from parties.home.people import ROLES, find_person
 from parties.home.state import State
+from parties.roles.signer import key_path, unlock
 from protocols.audit import AuditEvent
-from protocols.errors import ConfigError, StateError
+from protocols.errors import ConfigError, KeyFileError, StateError
 
 T = TypeVar("T")
+Passphrase: TypeAlias = Callable[[Path], bytes | None]
+"""The passphrase of a key file; KeyFileError when it needs one and there is none."""
 Clock = Callable[[], datetime]
 COMMAND_LINE = "command line"
 TARGET = "audit log"
@@ -46,6 +52,29 @@ def read_log(
     found = read()
     journal.ok(event, actor, TARGET, what=what)
     return found
+
+
+def prove(
+    state: State,
+    person: str,
+    passphrase: Passphrase,
+    *,
+    event: AuditEvent = AuditEvent.LOG_READ,
+    now: Clock = utc_now,
+) -> str:
+    """The person's name, proved by opening the person's own key file.
+
+    Raises StateError for a stranger and KeyFileError or ConfigError for a key that doesn't open; both are logged as
+    refused.
+    """
+    actor = reader(state, person, "proof of who it is", event=event, now=now)
+    try:
+        unlock(state, person, passphrase(key_path(state, person)))
+    except (ConfigError, KeyFileError) as error:
+        claimed = replace(actor, role="unknown", organisation="unknown")
+        Journal(state, now).refused(event, claimed, f"{TARGET}: not proved by key", error)
+        raise
+    return actor.who
 
 
 def reader(

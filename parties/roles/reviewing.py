@@ -3,11 +3,8 @@
 import re
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
-
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from parties.control.asking import ask, task_end
 from parties.home.documents import Documents
@@ -21,9 +18,9 @@ from parties.roles.facts import Content, Fact, Note, Section, facts_text, sectio
 from parties.roles.history import history_section
 from parties.roles.policy_facts import policy_sections
 from parties.roles.review import listing_text, review_sections
+from parties.roles.signer import Signer, unlock
 from protocols.approval import Decision, Role, decide, decision_text
 from protocols.errors import ApprovalError, ConfigError, DatasiteError, RequestError
-from protocols.keys import load_key, public_hex
 from protocols.request import ComputationRequest
 
 WAIT_SECONDS = 10.0
@@ -65,11 +62,6 @@ def foreign_code(
             *(f"{line:>5}  {text}" for line, text in enumerate(code, 1)),
         ]
     )
-
-
-def key_path(state: State, person: str) -> Path:
-    """The key file of one of our people; ConfigError when there is no such person."""
-    return state.folder / "keys" / "people" / f"{find_person(state.folder, person).name}.pem"
 
 
 def find_digest(
@@ -147,26 +139,6 @@ def _own_sections(state: State, request: ComputationRequest, *, used: int) -> tu
         *([section("Checklist: what an approval has to answer", asked)] if asked else ()),
         *controller_sections(state, request, policy.processing, used=used),
     )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Signer:
-    """One of our people with the unlocked key: who holds it can decide in that name."""
-
-    person: Person
-    key: Ed25519PrivateKey = field(repr=False)
-
-
-def unlock(state: State, name: str, passphrase: bytes | None) -> Signer:
-    """The person, proved by opening the person's key. ConfigError for a stranger, KeyFileError if it stays shut."""
-    person = find_person(state.folder, name)
-    key = load_key(key_path(state, name), passphrase)
-    if public_hex(key) != person.key:
-        raise ConfigError(
-            f"the key file of {person.name} holds another key than people.json",
-            remedy="restore it from a backup",
-        )
-    return Signer(person=person, key=key)
 
 
 def check_decides(person: Person) -> None:

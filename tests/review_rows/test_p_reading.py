@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from parties.commands.options import PASSPHRASE_VARIABLE
 from parties.home.people import create_person
 from parties.home.state import State, init_party
 from parties.roles.audit_export import export_log, parse_day
@@ -69,6 +70,36 @@ def test_P9_a_stranger_reads_nothing_and_the_attempt_is_logged(
     assert (last(bank).result, last(bank).who) == (Result.REFUSED, "ana")
     assert not (tmp_path / "out").exists()
     assert not (tmp_path / "heads").exists()
+
+
+@pytest.mark.parametrize("words", [*WAYS, ("sent",), ("prune",)], ids=lambda words: words[0])
+def test_P9_who_cannot_open_the_persons_key_reads_nothing_and_the_attempt_is_logged(
+    bank: State, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv(PASSPHRASE_VARIABLE, raising=False)
+    monkeypatch.setattr("sys.stdin.isatty", lambda: False)
+    secret, wrong = tmp_path / "secret", tmp_path / "wrong"
+    secret.write_text("correct horse")
+    wrong.write_text("a guess")
+    shut = {"name": "shut", "role": "owner", "organisation": "Example Bank"}
+    create_person(bank.folder, **shut, passphrase=b"correct horse")
+    for given in ((), ("--passphrase-file", str(wrong))):
+        said = bad("audit", *words, "--as", "shut", *given, "-s", bank.folder)
+        assert "passphrase" in said
+        assert (last(bank).result, last(bank).who, last(bank).role) == (Result.REFUSED, "shut", "unknown")
+        assert not (tmp_path / "out").exists()
+        assert not (tmp_path / "heads").exists()
+    if words[0] not in ("trace", "prune"):  # these find nothing here
+        good("audit", *words, "--as", "shut", "--passphrase-file", str(secret), "-s", bank.folder)
+        assert (last(bank).result, last(bank).who, last(bank).role) == (Result.OK, "shut", "owner")
+
+
+def test_P9_a_key_file_of_somebody_else_proves_nobody(bank: State) -> None:
+    people = bank.folder / "keys" / "people"
+    (people / "rev.pem").write_bytes((people / "aud.pem").read_bytes())
+    assert "holds another key than people.json" in bad("audit", "show", "--as", "rev", "-s", bank.folder)
+    assert (last(bank).result, last(bank).who) == (Result.REFUSED, "rev")
 
 
 def test_P9_what_cannot_be_logged_is_not_shown(bank: State, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,9 @@ import json
 from datetime import UTC, datetime
 from pathlib import Path
 
+import pytest
+
+from parties.commands.options import PASSPHRASE_VARIABLE
 from parties.control.workers import run_folder
 from parties.home.documents import Documents
 from parties.home.state import State
@@ -12,7 +15,7 @@ from parties.running.runspec import RESULT_FILE, TRAFFIC_FILE
 from protocols.audit import AuditEvent, AuditLog, Result
 from protocols.request import parse_signed
 from tests.parties.commands.town import good
-from tests.parties.control.offices import Offices
+from tests.parties.control.offices import PASSPHRASE, Offices
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 USES = (
@@ -94,7 +97,8 @@ def test_a_revoked_run_has_its_sums_and_says_that_kinds_are_missing(offices: Off
     assert "kinds unknown: the run did not finish" in text
 
 
-def test_the_command_is_itself_an_entry_of_the_log(offices: Offices) -> None:
+def test_the_command_is_itself_an_entry_of_the_log(offices: Offices, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(PASSPHRASE_VARIABLE, PASSPHRASE.decode())
     _ended(offices, AuditEvent.RUN_FINISHED, "DONE", "0 messages, 0 bytes, sha256 ab")
     said = good("audit", "sent", "--json", "-s", offices.bank.folder)
     assert said.document["party"] == "bank"

@@ -20,7 +20,7 @@ from parties.console.entrance import Entrance
 from parties.control.supervisor import Supervisor, only_one
 from parties.home.people import create_person
 from parties.home.state import State
-from parties.roles.reviewing import unlock
+from parties.roles.signer import unlock
 from protocols.audit import AuditEvent, AuditLog, Entry, read
 from tests.parties.control.offices import EMAIL, PASSPHRASE, Offices
 

@@ -19,7 +19,8 @@ from parties.home.people import create_person, read_people
 from parties.home.policy import Policy, policy_text
 from parties.home.private_files import read_json, write_json, write_private
 from parties.home.use_rules import UseRules
-from parties.roles.reviewing import page, unlock
+from parties.roles.reviewing import page
+from parties.roles.signer import unlock
 from protocols.audit import AuditEvent
 from protocols.request import ComputationRequest, digest
 from tests.parties.console.browsing import ADDRESS, PORT, Hands, House, add_block, house
