@@ -25,6 +25,7 @@ from protocols.errors import (
     FedaccordError,
     LinkError,
     PeerRefused,
+    PeerStopped,
     PeerTimeout,
     PortInUse,
     ProtocolError,
@@ -174,9 +175,16 @@ class _Reception:
                 self._heard.remove(caller)
 
     def _await_settlement(self, link: TlsLink) -> None:
-        """The dialer's word that this connection is the one; PeerRefused when another one was settled meanwhile."""
+        """The dialer's word that this connection is the one; PeerRefused when another one was settled meanwhile.
+
+        A dialer that has stopped since has settled too: its stop code overtakes that word, and comes out of the link
+        again when it is used.
+        """
         try:
             link.receive(_STEP_S)
+        except PeerStopped as stopped:
+            if stopped.reason == OTHER_RUN:
+                raise
         except LinkError as problem:
             if self._over:
                 raise PeerRefused(f"{link.peer} came twice") from problem

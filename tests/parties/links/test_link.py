@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from parties.links.link import FRAME_LIMIT, HEADER, Frame, FrameReader, Link, frame, message_frames
 from parties.links.memory_link import MemoryLink
-from parties.links.rendezvous import Meeting, Met, bind, dial, listen
+from parties.links.rendezvous import Meeting, Met, _Reception, bind, dial, listen
 from parties.links.tls_identity import Pin, secure, tls_context
 from parties.links.tls_link import Terms, TlsLink
 from protocols import keys
@@ -30,7 +30,7 @@ from protocols.errors import (
     ProtocolError,
 )
 from tests.ports import free_range
-from tests.waiting import PATIENCE
+from tests.waiting import PATIENCE, until
 
 Pair = tuple[Link, Link]
 Connect = Callable[[Terms], Pair]
@@ -523,6 +523,33 @@ def test_two_runs_of_the_same_parties_find_their_own(names: Names) -> None:
         mets = [future.result() for future in listening + dialing]
     check_and_close((mets[0], mets[3]))
     check_and_close((mets[1], mets[2]))
+
+
+def test_a_peer_that_stops_as_soon_as_it_was_met_is_heard(
+    names: Names, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its stop code comes when the listener has its word for this connection, but hasn't looked at it."""
+    came, stopped, settle = threading.Event(), threading.Event(), _Reception._await_settlement
+
+    def late(reception: _Reception, link: TlsLink) -> None:
+        until(lambda: link._advance(lambda: bool(link._unread)), bool)
+        came.set()
+        stopped.wait(PATIENCE)
+        settle(reception, link)
+
+    monkeypatch.setattr(_Reception, "_await_settlement", late)
+    address = free_range()
+    with ThreadPoolExecutor(1) as pool:
+        listening = pool.submit(listen, bind(address), meeting(names.pin("bank", "retailer"), address))
+        dialed = dial(meeting(names.pin("retailer", "bank"), address)).link
+        came.wait(PATIENCE)
+        dialed.close("block")
+        stopped.set()
+        listened = listening.result().link
+    with pytest.raises(PeerStopped) as caught:
+        listened.receive(PATIENCE)
+    assert caught.value.reason == "block"
+    listened.close()
 
 
 def test_no_free_port_names_host_and_range(names: Names) -> None:
