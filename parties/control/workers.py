@@ -26,7 +26,16 @@ WORKER_COMMAND = (sys.executable, "-P", "-m", "parties.running.worker")
 LOCK_FILE = "lock"
 LOG_FILE = "worker.log"
 PID_FILE = "pid"
-INHERITED = ("PATH", "LANG", "LC_ALL", "HOME")
+NUMERICS = (
+    "OPENBLAS_CORETYPE",
+    "OPENBLAS_L2_SIZE",
+    "MKL_CBWR",
+    "ATEN_CPU_CAPABILITY",
+    "NPY_DISABLE_CPU_FEATURES",
+    "NPY_ENABLE_CPU_FEATURES",
+)
+"""Which machine instructions numpy and torch use: only with the same ones does a worker get the bits of a simulation."""
+INHERITED = ("PATH", "LANG", "LC_ALL", "HOME", *NUMERICS)
 WORD_SECONDS = (
     8.0  # for a stop by word or end of file (the worker polls at each step and writes its checkpoint)
 )
