@@ -18,7 +18,7 @@ from parties.home.state import State
 from parties.running.passing import HALF, PASSING, delete_passing
 from parties.running.runspec import read_snapshot
 from protocols.audit import AuditEvent, Result
-from protocols.errors import FedaccordError
+from protocols.errors import ExpiredError, FedaccordError
 from protocols.records import Scalar
 
 EVENTS = {
@@ -28,6 +28,7 @@ EVENTS = {
     RunState.CANCELLED: AuditEvent.RUN_CANCELLED,
     RunState.REVOKED: AuditEvent.RUN_CANCELLED,
 }
+EXPIRED = (ExpiredError.code, f"peer_stopped:{ExpiredError.code}")
 KEPT_NOWHERE = "its blinded sets and exponents were in the memory of its worker, which is gone"
 
 
@@ -63,7 +64,8 @@ class Settling:
         )
         if not end.logged:
             self.tidy(digest, folder, HALF)
-        if self._ledger.find(digest).state in (RunState.DONE, RunState.CANCELLED, RunState.REVOKED):
+        over = self._ledger.find(digest).state in (RunState.DONE, RunState.CANCELLED, RunState.REVOKED)
+        if over or end.reason in EXPIRED:  # nobody can take it up again
             self.tidy(digest, folder)
         if not end.logged:
             exits: dict[str, Scalar] = {"state": end.state.value, "exit": -1 if status is None else status}

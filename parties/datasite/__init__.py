@@ -8,6 +8,7 @@ reads its environment meanwhile.
 
 from parties.datasite.account import (
     Client,
+    Dataset,
     as_datasite_error,
     check_closed,
     dataset_of,
@@ -22,6 +23,7 @@ from parties.datasite.server import application
 __all__ = [
     "FOREIGN",
     "Client",
+    "Dataset",
     "SyftDatasite",
     "application",
     "as_datasite_error",

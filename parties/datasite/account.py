@@ -12,10 +12,13 @@ from protocols.errors import DatasiteError
 if TYPE_CHECKING:
     from syft.client.datasite_client import DatasiteClient
     from syft.service.dataset.dataset import CreateDataset
+    from syft.service.dataset.dataset import Dataset as SyftDataset
     from syft.types.uid import UID
 
 Client: TypeAlias = "DatasiteClient"
 """A logged-in syft client, for those who only hand it on."""
+Dataset: TypeAlias = "SyftDataset"
+"""A dataset as a server lists it, for those who only hand it on."""
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -108,5 +111,5 @@ def dataset_of(publication: Publication) -> "CreateDataset":
     import syft as sy
 
     handle = pd.DataFrame({"commitment": [publication.schema.commitment]})
-    asset = sy.Asset(name=publication.name, data=handle, mock=publication.mock, mock_is_real=False)
-    return sy.Dataset(name=publication.name, description=description(publication), asset_list=[asset])
+    asset = sy.Asset(name=publication.title, data=handle, mock=publication.mock, mock_is_real=False)
+    return sy.Dataset(name=publication.title, description=description(publication), asset_list=[asset])

@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING
 from parties.datasite.account import log_in, public_text, quiet, translated
 from parties.shim import ARGUMENTS, EXECUTION_LIMIT, digest_of, function_name, source
 from parties.syft_side.access import Decision, Standing, not_approved
-from parties.syft_side.publication import Publication, parse_description
+from parties.syft_side.publication import Publication, newest, parse_description
 from protocols.errors import DatasiteError
 
 if TYPE_CHECKING:
     from syft.client.datasite_client import DatasiteClient
     from syft.service.code.user_code import SubmitUserCode, UserCode
+    from syft.service.dataset.dataset import Dataset
 
 NOT_APPROVED = "Code status on server"
 """In syft's text of a refused call of a code that is pending or denied."""
@@ -35,12 +36,17 @@ class SyftDatasite:
 
     @translated
     def datasets(self) -> tuple[Publication, ...]:
-        """The published blocks by name; DatasiteError when one isn't described as ours are."""
-        found = []
-        for dataset in self._client.api.services.dataset.get_all():
-            (asset,) = dataset.asset_list
-            found.append(parse_description(dataset.description.text, asset.mock))
-        return tuple(sorted(found, key=lambda each: each.name))
+        """The newest version of each published block, by name; DatasiteError when one isn't described as ours are."""
+        from syft.types.errors import SyftException
+
+        listed = self._client.api.services.dataset.get_all()
+        while True:
+            try:
+                return newest(_publication(dataset) for dataset in listed)
+            except SyftException:
+                before, listed = listed, self._client.api.services.dataset.get_all()
+                if [each.id for each in listed] == [each.id for each in before]:
+                    raise  # else a version was taken away between the list and its mock
 
     @translated
     def submit(self, signed: str) -> str:
@@ -86,6 +92,11 @@ class SyftDatasite:
         wanted = function_name(digest)
         codes = self._client.api.services.code.get_all_for_user()
         return next((code for code in codes if code.service_func_name == wanted), None)
+
+
+def _publication(dataset: "Dataset") -> Publication:
+    (asset,) = dataset.asset_list
+    return parse_description(dataset.description.text, asset.mock)
 
 
 def build(signed: str, client: "DatasiteClient") -> "SubmitUserCode":

@@ -6,6 +6,7 @@ from parties.home.disk import disk_full, for_want_of_room
 from parties.running.runspec import State
 from protocols.errors import (
     CancelledRun,
+    ExpiredError,
     FedaccordError,
     GateError,
     InterruptedRun,
@@ -55,5 +56,5 @@ def ending(problem: Exception) -> End:
             code = problem.reason  # for the other peers of a run with several: they end like this side
         return End(state=state, reason=reason, code=code, note=note, detail=detail)
     state = _STOPS.get(type(problem), State.FAILED)
-    refused = isinstance(problem, GateError)
+    refused = isinstance(problem, GateError | ExpiredError)
     return End(state=state, reason=code, code=code, note=note, detail=detail, refused=refused)

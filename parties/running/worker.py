@@ -49,6 +49,7 @@ from parties.running.stopping import StopFlag
 from parties.running.traffic import Traffic
 from parties.running.worker_tools import Tools, check_papers
 from protocols import seeds, wire
+from protocols.approval import check_expiry
 from protocols.audit import AuditEvent
 from protocols.disclosure import releasable
 from protocols.errors import (
@@ -126,9 +127,7 @@ class Worker:
         star = computation.star
         kept = KEPT if star is None else star.kept(self._request.parameters)
         self._checkpoints = Checkpoints(self._folder / CHECKPOINTS, seed, kept=kept)
-        connecting = Connecting(
-            self._spec, self._request, self._hello(), self._stop.check, self._pen.turned_away
-        )
+        connecting = Connecting(self._spec, self._request, self._hello(), self._check, self._pen.turned_away)
         try:
             self._progress.phase("connect")
             inputs = Inputs(
@@ -171,6 +170,11 @@ class Worker:
         if not self._connected.links:  # nobody was sent a message: the run counts from its release on
             self._ask("run_committed")
         self._finish(outcome, driver, computation, inputs.data.keys)
+
+    def _check(self) -> None:
+        """Raises the stop that was asked for, and ExpiredError from the request's date on: nobody agreed to more."""
+        self._stop.check()
+        check_expiry(self._request, self._tools.now())
 
     def _data(self, computation: Computation) -> PartyData:
         if computation.has_block(self._spec.role):
@@ -235,7 +239,7 @@ class Worker:
             reserve=self._reserve,
             traffic=self._traffic,
             take=self._heads.take,
-            check=self._stop.check,
+            check=self._check,
             save=save,
             message_s=message_s,
         )

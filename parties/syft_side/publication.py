@@ -5,6 +5,7 @@ mock rows; never a value. The description travels through syft as text, so it is
 """
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -29,8 +30,26 @@ class Publication:
 
     @property
     def name(self) -> str:
-        """Name of the syft dataset: one per block, so that a new version takes the place of the old one."""
+        """The block's name."""
         return self.schema.block
+
+    @property
+    def title(self) -> str:
+        """Name of the syft dataset, which syft wants unique: so a new version can be there before the old one goes."""
+        return f"{self.schema.block}:{self.schema.version}"
+
+
+def is_of(title: str, block: str) -> bool:
+    """Whether a syft dataset of this name publishes a version of the block."""
+    return title.partition(":")[0] == block
+
+
+def newest(publications: Iterable[Publication]) -> tuple[Publication, ...]:
+    """The newest version of each block, by name: while one is replaced, two are published."""
+    found: dict[str, Publication] = {}
+    for each in sorted(publications, key=lambda each: (each.name, each.schema.version)):
+        found[each.name] = each
+    return tuple(found.values())
 
 
 def description(publication: Publication) -> str:

@@ -1,7 +1,7 @@
 """The owner's account on the party's own syft server: the desk at which the steward works. Imports no syft itself."""
 
-from parties.datasite import Client, as_datasite_error, dataset_of, examine, translated, uid_of
-from parties.syft_side.publication import Publication, description
+from parties.datasite import Client, Dataset, as_datasite_error, dataset_of, examine, translated, uid_of
+from parties.syft_side.publication import Publication, description, is_of
 from parties.syft_side.steward import CodeRequest, Examination
 from protocols.errors import DatasiteError
 
@@ -48,15 +48,26 @@ class SyftDesk:
 
     @translated
     def publish(self, publication: Publication) -> None:
-        """Makes the dataset, or replaces the one of the same name when its description differs."""
-        text = description(publication)
+        """Makes the dataset of this version of the block, then takes the others away; each is there whole or not."""
         services = self._client.api.services
-        for known in services.dataset.get_all():
-            if known.name == publication.name:
-                if known.description is not None and known.description.text == text:
-                    return
-                services.dataset.delete(uid=known.id)
-        self._client.upload_dataset(dataset_of(publication))
+        here = [each for each in services.dataset.get_all() if is_of(each.name, publication.name)]
+        same = [each for each in here if each.name == publication.title]
+        as_wanted = [each for each in same if _says(each, description(publication))]
+        for each in same:
+            if not as_wanted:  # the party's card has changed: the one name can't be there twice
+                self._take_away(each)
+        if not as_wanted:
+            self._client.upload_dataset(dataset_of(publication))
+        for each in here:
+            if each not in same:
+                self._take_away(each)
+
+    def _take_away(self, dataset: Dataset) -> None:
+        """The dataset first, which nobody finds any more then, and after that its mock."""
+        services = self._client.api.services
+        services.dataset.delete(uid=dataset.id, delete_assets=False)
+        for asset in dataset.asset_list:
+            services.action.delete(uid=asset.action_id, soft_delete=True)
 
     @translated
     def add_user(self, email: str, name: str, password: str) -> None:
@@ -85,3 +96,7 @@ class SyftDesk:
         for user in self._client.api.services.user.get_all():
             if user.email == email:
                 self._client.api.services.user.delete(uid=user.id)
+
+
+def _says(dataset: Dataset, text: str) -> bool:
+    return dataset.description is not None and dataset.description.text == text

@@ -11,7 +11,7 @@ from parties.roles import analyst
 from parties.roles.owner import add_block
 from parties.syft_side.publication import Publication
 from protocols.audit import AuditEvent
-from protocols.errors import BlockError, DatasiteError
+from protocols.errors import BlockError
 from tests.full_path.lab import BANK, Lab, until
 
 pytestmark = pytest.mark.syft
@@ -27,10 +27,7 @@ def written(folder: Path, name: str, text: str) -> Path:
 
 
 def published(lab: Lab) -> Publication | None:
-    try:
-        return analyst.read_offers(lab.sites)[BANK].blocks.get(NAME)
-    except DatasiteError:  # while a block is replaced, syft has a dataset without its mock for a moment
-        return None
+    return analyst.read_offers(lab.sites)[BANK].blocks.get(NAME)
 
 
 def test_AC19_a_block_is_registered_with_an_honest_mock_only_and_replaced_only_on_purpose(
@@ -56,8 +53,11 @@ def test_AC19_a_block_is_registered_with_an_honest_mock_only_and_replaced_only_o
         add(mock=mock)
     assert "replace" in f"{again.value} {again.value.remedy}"
     add(mock=mock, replace=True)
-    second = until(partial(published, lab), lambda found: found is not None and found.schema.version == 2)
-    assert second is not None
+    looks: list[int] = []
+    until(lambda: looks.append(published(lab).schema.version) or looks[-1] == 2, bool)  # type: ignore[union-attr]
+    assert set(looks) == {1, 2} or looks == [2], (
+        "while it is replaced the block is there, the old or the new one"
+    )
     events = [
         (entry.event, dict(entry.detail)["version"])
         for entry in lab.log(BANK)

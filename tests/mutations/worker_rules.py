@@ -87,6 +87,12 @@ def with_papers(
         check_papers(replace(spec, **changes), replace(request, parameters=parameters), tools)  # type: ignore[arg-type]
 
 
+def past_its_date(place: Place) -> None:
+    """The run is under way when the request's date comes."""
+    with trial(place) as made:
+        Worker(made.bank.run, Tools(now=lambda: datetime(2101, 1, 1, tzinfo=UTC)), StopFlag())._check()
+
+
 def of_other_code(place: Place) -> None:
     """The request names another digest than that of the code installed."""
     with trial(place) as made:
@@ -220,6 +226,19 @@ RULES = (
         name="worker: before the request's date",
         off=(Cut("protocols.approval.verify_all", "check_expiry(request, now)", "pass"),),
         attempt=partial(with_papers, late=True),
+        stopped=ExpiredError,
+        saying="expired",
+    ),
+    Rule(
+        name="worker: no step after the request's date",
+        off=(
+            Cut(
+                "parties.running.worker.Worker._check",
+                "check_expiry(self._request, self._tools.now())",
+                "pass",
+            ),
+        ),
+        attempt=past_its_date,
         stopped=ExpiredError,
         saying="expired",
     ),
