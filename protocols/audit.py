@@ -32,7 +32,7 @@ from protocols.audit_entry import (
 )
 from protocols.audit_file import find_tail, locked, repair, write_entry
 from protocols.audit_prune import prune
-from protocols.audit_reading import Checked, check, read, verify
+from protocols.audit_reading import Checked, SetBack, check, read, verify
 from protocols.audit_stub import LEAST_MONTHS, Stub, months_before
 from protocols.errors import AuditError
 from protocols.records import Scalar, utc_text
@@ -46,6 +46,7 @@ __all__ = [
     "Entry",
     "Head",
     "Result",
+    "SetBack",
     "SignedHead",
     "Stub",
     "check",

@@ -30,6 +30,7 @@ GENESIS = "0" * 64
 """The hash before the first entry."""
 DETAIL_ITEMS, DETAIL_TEXT = 40, 200
 """How many details an entry may have, and how many characters a text among them."""
+ALTERED = "find out who did that, compare with copies and exports of the log, and put it back from a copy"
 INTEGER_LIMIT = 1 << 63
 """Numbers in a detail are smaller than this."""
 
@@ -218,9 +219,9 @@ def parse_line(line: bytes, name: str) -> Entry:
     try:
         entry = decode_record(line, Entry, AuditError)
     except AuditError as failure:
-        raise AuditError(f"{name} was altered: {failure}") from failure
+        raise AuditError(f"{name} was altered: {failure}", remedy=ALTERED) from failure
     if entry.hash != entry_hash(entry):
-        raise AuditError(f"{name} was altered: its hash doesn't match its content")
+        raise AuditError(f"{name} was altered: its hash doesn't match its content", remedy=ALTERED)
     return entry
 
 

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import BinaryIO
 
@@ -19,19 +20,34 @@ from protocols.audit_entry import (
 from protocols.audit_file import LINE_LIMIT, locked
 from protocols.audit_stub import Stub, parse_stub
 from protocols.errors import AuditError
+from protocols.records import parse_utc
+
+CLOCK_BACK = timedelta(minutes=1)
+"""An entry that is dated so much before the one before it tells that the clock was set back; less comes of several
+writers."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetBack:
+    """The entry at which the clock had been set back, and by how many seconds at least."""
+
+    index: int
+    seconds: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checked:
     """What a check of a log found: its head, the stub of deleted entries, and what became of the signed heads.
 
-    `compared` fit; `deleted` are of entries that the log no longer has, so nothing can be said about them.
+    `compared` fit; `deleted` are of entries that the log no longer has, so nothing can be said about them. `set_back`
+    is no error: clocks are corrected. But what hangs on dates, such as an expiry, isn't shown by such a log.
     """
 
     head: Head
     stub: Stub | None
     compared: tuple[SignedHead, ...]
     deleted: tuple[SignedHead, ...]
+    set_back: tuple[SetBack, ...] = ()
 
 
 def read(path: Path) -> Iterator[Entry]:
@@ -95,10 +111,15 @@ def _check(file: BinaryIO, size: int, signed: list[SignedHead]) -> Checked:
     deleted = tuple(given for given in signed if given.head.index < head.index)
     compared = tuple(given for given in signed if given.head.index >= head.index)
     waiting, told = list(compared), stub is None
+    last = None if stub is None else parse_utc(stub.newest, "newest", AuditError)
+    set_back = []
     while waiting and waiting[0].head.index == head.index:
         _check_against(waiting.pop(0), head)
     for entry, _ in scan(file, size, stub):
-        head = head_of(entry)
+        head, time = head_of(entry), parse_utc(entry.time, "time", AuditError)
+        if last is not None and last - time > CLOCK_BACK:
+            set_back.append(SetBack(index=entry.index, seconds=int((last - time).total_seconds())))
+        last = time
         told = told or (stub is not None and stub.check(entry))
         while waiting and waiting[0].head.index == entry.index:
             _check_against(waiting.pop(0), head)
@@ -110,7 +131,7 @@ def _check(file: BinaryIO, size: int, signed: list[SignedHead]) -> Checked:
         )
     if waiting:
         _raise_missing(head, waiting[-1])
-    return Checked(head=head, stub=stub, compared=compared, deleted=deleted)
+    return Checked(head=head, stub=stub, compared=compared, deleted=deleted, set_back=tuple(set_back))
 
 
 def _raise_missing(head: Head, last: SignedHead) -> None:

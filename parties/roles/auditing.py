@@ -44,6 +44,7 @@ def _verified(state: State, checked: Checked) -> tuple[dict[str, object], str]:
         "heads_compared": _heads_line(checked.compared),
         "deleted": {} if checked.stub is None else checked.stub.detail(),
         "heads_not_comparable": _heads_line(checked.deleted),
+        "clock_set_back": [{"index": jump.index, "seconds": jump.seconds} for jump in checked.set_back],
     }
     return document, verdict(checked)
 
@@ -70,6 +71,10 @@ def verdict(checked: Checked) -> str:
         said += f"; entries 1 to {stub.last} were deleted on {stub.time} by {stub.who}, after their time"
     for gone in checked.deleted:
         said += f"; the head at entry {gone.head.index}: pruned, not comparable"
+    for jump in checked.set_back[:5]:
+        said += f"; WARNING: the clock was set back by {jump.seconds} s before entry {jump.index}"
+    if len(checked.set_back) > 5:
+        said += f", and {len(checked.set_back) - 5} times more"
     return said
 
 

@@ -1,6 +1,7 @@
 """A worker without a protocol: `python dummy_worker.py BEHAVIOUR RUNFOLDER`, as the supervisor has to bear with.
 
 quick: one message, a result, DONE.        steps: works until told to stop.      unmet: FAILED before its first message.
+expired: FAILED after its first message, since the request's date came; with a checkpoint and its seed.
 full: FAILED after its first message, and it couldn't log that.
 vanish: one message, half a result, then gone at once.    stubborn: ignores every word.
 resume: like steps at first, like quick when it is taken up.
@@ -63,6 +64,10 @@ def main(behaviour: str, folder: Path) -> None:
         opened.write(f"{spec.digest} {spec.run}\n")
     answer = call(Path(spec.state), {"action": "run_committed", "digest": spec.digest, "run": spec.run})
     assert answer["ok"], answer
+    if behaviour == "expired":
+        (folder / "checkpoints").mkdir()
+        (folder / "private.seed").write_bytes(b"x" * 32)
+        end(folder, "FAILED", "expired", bytes_sent=40)
     if behaviour == "full":
         (folder / "artifacts.bin").write_bytes(b"x")
         end(folder, "FAILED", "audit", bytes_sent=40, logged=False)
