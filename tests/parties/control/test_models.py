@@ -14,7 +14,7 @@ from protocols.approval import Decision, to_text
 from protocols.audit import AuditEvent, AuditLog
 from protocols.errors import RequestError
 from protocols.request import ComputationRequest, digest
-from tests.parties.control.offices import CALLER, EMAIL, Offices, copied, make_offices
+from tests.parties.control.offices import CALLER, COMMITMENT, EMAIL, Offices, copied, make_offices
 from tests.parties.control.offices import running as running_offices
 from tests.waiting import until
 
@@ -197,6 +197,28 @@ def test_a_revocation_stops_also_a_run_whose_paper_cannot_be_read(offices: Offic
         assert not left.exists()
         ledger = Ledger(offices.bank.ledger_path)
         until(lambda: ledger.find(digest(later)).state, lambda state: state is RunState.REVOKED)
+
+
+def test_after_an_erasure_a_model_is_used_on_the_new_version_until_its_training_is_revoked(
+    offices: Offices,
+) -> None:
+    """Models aren't unlearnt: whether this one may be used still is a person's decision, and takes hold at once."""
+    version = [1]
+    with running(offices, current_block=lambda name: (version[0], COMMITMENT)):
+        request = train(offices)
+        old = use(offices, digest(request))
+        version[0] = 2  # somebody was taken out of the block
+        assert offices.start(old)["error"] == "block"
+        (entry,) = old.blocks
+        parameters, blocks = (("trained", digest(request)),), (replace(entry, version=2),)
+        new = offices.approved(nonce="2" * 32, parameters=parameters, blocks=blocks, runs=2)
+        assert offices.start(new)["ok"]
+        offices.wait(new, "DONE")
+        revoked = offices.decision(
+            offices.bank, request, Decision.REVOKE, reason="an erased person was in it"
+        )
+        assert offices.ask("decide", decision=revoked)["state"] == "REVOKED"
+        assert offices.start(new)["error"] == "model"
 
 
 def test_the_ledger_knows_finished_runs_only(offices: Offices) -> None:
