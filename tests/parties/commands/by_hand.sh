@@ -56,6 +56,17 @@ say request start "$digest" --watch --state analyst
 say request status "$digest" --json --state analyst >status.json
 say request result "$digest" --json --state analyst >result.json
 
+# How the columns of one block look, while the analyst's command waits for the owner.
+say describe bank/customers --columns hours-per-week,occupation --state analyst --json >described.json 2>describe.log &
+describing=$!
+for _ in $(seq 600); do
+    asked=$(sed -n 's/^request \([0-9a-f]*\) submitted.*/\1/p' describe.log 2>/dev/null || true)
+    if [ -n "$asked" ] || ! kill -0 "$describing" 2>/dev/null; then break; fi
+    sleep 0.2
+done
+say review approve "$asked" --as owner --reason 'demo on public data' --state bank || { cat describe.log >&2; exit 1; }
+wait "$describing" || { cat describe.log >&2; exit 1; }
+
 say audit heads --out heads --state bank
 say audit heads --out heads --state retailer
 for party in bank retailer; do

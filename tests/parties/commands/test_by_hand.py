@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -53,6 +54,9 @@ def test_the_work_by_hand_gives_the_demos_bits(tmp_path: Path) -> None:
         BANK: "DONE",
         RETAILER: "DONE",
     }
+    described = json.loads((folder / "described.json").read_text())["results"][BANK]["report"]
+    assert described["people"] == len((folder / "data" / "bank.csv").read_text().splitlines()) - 1
+    assert 35 < described["column hours-per-week"]["mean"] < 45
     results = json.loads((folder / "result.json").read_text())["results"]
     assert 0.5 < results[BANK]["report"]["methods"]["fedcvt"]["both"]["auc"] < 1
     for name in ROLES:
@@ -63,6 +67,11 @@ def test_the_work_by_hand_gives_the_demos_bits(tmp_path: Path) -> None:
         (path,) = (folder / name / "runs").glob(f"*/{ARTIFACTS_FILE}")
         assert same_bits(unpack_arrays(path.read_bytes()), twin[role].artifacts), name
     assert results[BANK]["report"] == json.loads(json.dumps(releasable(twin["active"].report, 10)))
+
+
+def test_the_description_by_hand_is_readmes() -> None:
+    (command,) = re.findall(r"fedaccord (describe bank/.*)", (ROOT / "README.md").read_text(encoding="utf-8"))
+    assert f"say {command}" in SCRIPT.read_text(encoding="utf-8")
 
 
 def _twin(folder: Path) -> dict[str, Outcome]:

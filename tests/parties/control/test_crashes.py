@@ -1,4 +1,4 @@
-"""A supervisor that is killed while it takes a decision: after the next start log, state and papers say the same."""
+"""A supervisor that is killed in the middle of an act: after the next start log, state and papers say the same."""
 
 import os
 import threading
@@ -10,6 +10,7 @@ import pytest
 
 from parties.control.runs import RunState
 from parties.home.documents import Documents
+from parties.home.journal import Actor
 from parties.home.people import create_person
 from parties.home.policy import Policy, policy_text
 from parties.home.private_files import write_private
@@ -17,7 +18,7 @@ from protocols.approval import Decision
 from protocols.audit import AuditEvent, verify
 from protocols.errors import AuditError, FedaccordError
 from protocols.request import ComputationRequest, digest
-from tests.parties.control.offices import Offices, copied, make_offices
+from tests.parties.control.offices import CALLER, EMAIL, Offices, copied, make_offices, running
 from tests.parties.control.test_desk import Desk
 
 LEDGER = "parties.control.runs.Ledger."
@@ -141,6 +142,40 @@ def test_what_could_not_be_logged_gets_its_entry_with_the_next_decision_or_start
 
 def no_room(*given: object) -> None:
     raise AuditError("no room on the disk")
+
+
+@pytest.mark.parametrize("place", ["protocols.audit.write_entry", f"{LEDGER}bind"])
+def test_a_submission_cut_short_is_taken_in_when_it_is_brought_again(desk: Desk, place: str) -> None:
+    request = desk.offices.request()
+    killed_in(place, lambda: desk.reception.ingest(desk.offices.signed(request), CALLER, EMAIL))
+    again = restarted(desk)
+    again.reception.ingest(
+        desk.offices.signed(request), CALLER, EMAIL
+    )  # as the steward does after its own restart
+    assert again.decide(request, Decision.APPROVE).state is RunState.APPROVED
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        "protocols.audit.write_entry",
+        "parties.control.runner.prepare_folder",
+        "parties.control.runner.Workers.spawn",
+    ],
+)
+def test_a_start_cut_short_costs_no_run(desk: Desk, place: str) -> None:
+    offices = desk.offices
+    request = desk.submitted()
+    desk.decide(request, Decision.APPROVE)
+    shop = offices.shop_approval(request)
+    owner = Actor(who="owner", role="owner", organisation="Example Bank", origin="socket")
+    killed_in(place, lambda: offices.supervisor()._runner.start(digest(request), shop, owner))
+    with running(offices):
+        assert offices.view(request)["state"] == "INTERRUPTED"
+        assert offices.start(request)["ok"]
+        view = offices.wait(request, "DONE")
+    assert (view["run"], view["used"]) == (1, 1)
+    verify(offices.bank.audit_path)
 
 
 def test_of_decisions_at_the_same_moment_each_is_taken_and_one_countersigns(desk: Desk) -> None:
