@@ -85,13 +85,14 @@ def _without(name: str, cuts: Sequence[Cut]) -> Iterator[None]:
 
 
 def _function(name: str) -> FunctionType:
-    """The plain function of a dotted name; of one that is wrapped the one within."""
+    """The plain function of a dotted name: of a property its getter, of one that is wrapped the one within."""
     parts = name.split(".")
     assert parts[0] in PACKAGES, name
     split = next(n for n in range(len(parts) - 1, 0, -1) if _is_module(parts[:n]))
     found: object = import_module(".".join(parts[:split]))
     for part in parts[split:]:
         found = inspect.getattr_static(found, part)
+    found = found.fget if isinstance(found, property) else found
     found = inspect.unwrap(found) if callable(found) else found
     assert isinstance(found, FunctionType), f"{name} is {type(found).__name__}"
     return found

@@ -14,6 +14,7 @@ from tests.mutations import (
     gate_rules,
     link_rules,
     log_rules,
+    row_rules,
     worker_rules,
 )
 from tests.mutations.rule import Place, Rule, Stopped, switched_off
@@ -26,6 +27,7 @@ RULES = (
     *gate_rules.RULES,
     *log_rules.RULES,
     *disclosure_rules.RULES,
+    *row_rules.RULES,
     *difference_rules.RULES,
 )
 EACH = pytest.mark.parametrize("rule", [pytest.param(rule, id=rule.name) for rule in RULES])
