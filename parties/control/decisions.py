@@ -137,10 +137,9 @@ class Decisions:
         except (
             OSError,
             StateError,
-        ) as error:  # after a crash it may lack its entry, but it ends something now
-            print(
-                f"WARNING: {decision.decision} by {decision.person} isn't kept yet: {error}", file=sys.stderr
-            )
+        ) as error:  # a crash now would leave it unfinished; it goes on all the same
+            what = f"{decision.decision} by {decision.person}"
+            print(f"WARNING: {what} can't be kept before it is carried out: {error}", file=sys.stderr)
         try:
             self._withdraw(decision)
         finally:

@@ -8,7 +8,7 @@ from functools import partial
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from parties.links.handshake import VERSION, Goodbye, Hello, check_goodbye, check_hello, for_same_run, hello
+from parties.links.handshake import VERSION, Hello, check_goodbye, check_hello, for_same_run, goodbye, hello
 from parties.links.rendezvous import Meeting, _Reception, _try_port
 from parties.links.tls_identity import Pin, secure, tls_context
 from parties.links.tls_link import Terms
@@ -160,7 +160,9 @@ def parted(place: Place) -> None:
     people = samples.People()
     request = samples.sample_request(people)
     head = sign_head(Head(party="retailer", index=0, hash=GENESIS), samples.NOW, people.retailer)
-    said = encode(Goodbye(head_text(head), "something else", Traffic(["x"]).sent["x"].transcript.digest()))
+    theirs = Traffic(["active"])
+    theirs.sent["active"].add(b"something else")
+    said = goodbye(head_text(head), theirs, "active", held=False)
     check_goodbye(said, request, Traffic(["passive"]), "passive")
 
 

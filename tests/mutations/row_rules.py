@@ -5,7 +5,6 @@ from datetime import timedelta
 from functools import partial
 
 from parties.control.endings import mark_withdrawn
-from parties.control.models import Models
 from parties.control.runs import Ledger, RunState
 from parties.control.workers import run_folder
 from parties.home.agreements import Agreement, beyond
@@ -123,7 +122,7 @@ def a_withdrawn_model(revoke: bool, place: Place) -> None:
         ledger.revoke(digest(request), "revoked by owner", now)
     else:
         mark_withdrawn(folder, "shop", "peer_stopped:revoked", now)
-    Models(offices.bank, ledger, lambda asked: "", lambda name, asked: None).find(digest(request))
+    offices.supervisor()._models.find(digest(request))
 
 
 def left_behind(state: State, place: Place) -> None:

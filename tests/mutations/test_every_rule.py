@@ -27,8 +27,8 @@ RULES = (
     *gate_rules.RULES,
     *log_rules.RULES,
     *disclosure_rules.RULES,
-    *row_rules.RULES,
     *difference_rules.RULES,
+    *row_rules.RULES,
 )
 EACH = pytest.mark.parametrize("rule", [pytest.param(rule, id=rule.name) for rule in RULES])
 
