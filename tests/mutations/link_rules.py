@@ -30,6 +30,7 @@ from protocols.wire import encode
 from tests.mutations.rule import Cut, Place, Rule
 from tests.parties.links.test_link import Names, _tcp_pair, close_all
 from tests.protocols import samples
+from tests.waiting import PATIENCE
 
 TLS = "parties.links.tls_identity."
 PORT = "parties.links.rendezvous._Reception._settle"
@@ -42,7 +43,7 @@ PINNED = (
         "connection.getpeercert(binary_form=True) != ssl.PEM_cert_to_DER_cert(pin.certificate)",
     ),
 )
-SECONDS = 60.0
+SECONDS = PATIENCE
 OURS, OTHER = "dd" * 32, "ee" * 32
 
 

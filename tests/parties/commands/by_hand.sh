@@ -59,7 +59,7 @@ say request result "$digest" --json --state analyst >result.json
 # How the columns of one block look, while the analyst's command waits for the owner.
 say describe bank/customers --columns hours-per-week,occupation --state analyst --json >described.json 2>describe.log &
 describing=$!
-for _ in $(seq 600); do
+for _ in $(seq 3000); do
     asked=$(sed -n 's/^request \([0-9a-f]*\) submitted.*/\1/p' describe.log 2>/dev/null || true)
     if [ -n "$asked" ] || ! kill -0 "$describing" 2>/dev/null; then break; fi
     sleep 0.2

@@ -9,7 +9,8 @@ from parties.roles.auditing import verify_log
 from protocols.approval import Decision
 from protocols.audit import AuditEvent, AuditLog, SetBack, check
 from protocols.request import digest
-from tests.parties.control.offices import Offices, copied, make_offices, running, until
+from tests.parties.control.offices import Offices, copied, make_offices, running
+from tests.waiting import until
 
 HOUR, WEEK = timedelta(hours=1), timedelta(days=8)  # a request lasts seven days
 
@@ -88,6 +89,5 @@ def test_a_run_that_ended_with_the_requests_date_leaves_nothing_and_is_not_taken
         until(
             lambda: {path.name for path in folder.iterdir()},
             lambda there: not {"checkpoints", "private.seed"} & there,
-            60.0,
         )
         assert offices.start(request)["error"] == "runs_used"

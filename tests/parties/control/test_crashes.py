@@ -20,6 +20,7 @@ from protocols.errors import AuditError, FedaccordError
 from protocols.request import ComputationRequest, digest
 from tests.parties.control.offices import CALLER, EMAIL, Offices, copied, make_offices, running
 from tests.parties.control.test_desk import Desk
+from tests.waiting import PATIENCE
 
 LEDGER = "parties.control.runs.Ledger."
 PAPERS = "parties.home.documents.Documents."
@@ -214,7 +215,7 @@ def at_once(work: list[Callable[[], object]]) -> list[FedaccordError]:
     start, refused = threading.Barrier(len(work)), []
 
     def one(each: Callable[[], object]) -> None:
-        start.wait(60)
+        start.wait(PATIENCE)
         try:
             each()
         except FedaccordError as error:

@@ -9,12 +9,10 @@ from parties.running.stopping import StopFlag
 from parties.running.worker import Worker
 from parties.running.worker_tools import Tools
 from protocols.audit import AuditEvent
-from tests.parties.control.offices import until
 from tests.parties.running import toy
 from tests.parties.running.test_worker import Party, Trial, free_range
 from tests.parties.running.toy_worker import data
-
-WAIT = 60.0
+from tests.waiting import PATIENCE, until
 
 
 def test_R14_a_run_ends_with_its_requests_date_at_both_parties(tmp_path: Path) -> None:
@@ -27,7 +25,9 @@ def test_R14_a_run_ends_with_its_requests_date_at_both_parties(tmp_path: Path) -
         now=lambda: datetime.now(UTC) + late[-1],
     )
     try:
-        trial.prepare(trial.request(steps=100_000, pause=0.005), connect_s=WAIT, cores=1)
+        trial.prepare(
+            trial.request(steps=100_000, pause=0.005), connect_s=PATIENCE, message_s=PATIENCE, cores=1
+        )
         workers = [
             threading.Thread(target=Worker(party.run, tools, StopFlag()).run) for party in trial.parties
         ]
@@ -37,11 +37,11 @@ def test_R14_a_run_ends_with_its_requests_date_at_both_parties(tmp_path: Path) -
             until(
                 lambda party=party: read_snapshot(party.run),
                 lambda found: found is not None and found.step > 6,
-                WAIT,
+                PATIENCE,
             )
         late.append(timedelta(days=36_500))
         for worker in workers:
-            worker.join(WAIT)
+            worker.join(PATIENCE)
         ends = [party.snapshot() for party in trial.parties]
         assert {end.state for end in ends} == {State.FAILED}
         reasons = {end.reason for end in ends}  # who looks at the clock first tells the other
