@@ -1,8 +1,9 @@
 """How an aggregator speaks with many clients, of whom any may fail, be late, lie or go away at any moment.
 
 An error with one client, which a driver raises where the program sends to it or waits for it, costs this client the
-round and nobody else anything. A client that is gone (its link is lost, its party has stopped) isn't asked again; one
-that was only late is, and what it still owes from an earlier round is skipped when it comes.
+round and nobody else anything. A client that is gone (its link is lost, its party has stopped) isn't asked again. One
+that was only late is left alone until its answer has come, which is thrown away, and is asked again after that: so
+nothing piles up at a slow client, and the others wait for it once and not in every round.
 """
 
 from __future__ import annotations
@@ -26,10 +27,12 @@ from protocols.program import Deadline, Effect, Send, receive
 T = TypeVar("T", bound=Turn)
 Answers = tuple[list[Contribution], dict[str, str]]
 """Usable contributions, and a code for each other client that was asked."""
+_MOMENT = Deadline(0.001)
+"""For what has come already."""
 
 
 class Peers:
-    """The clients of a run: who is gone and why, and how many answers each still owes."""
+    """The clients of a run: who is gone and why, and what kind of answer each still owes."""
 
     def __init__(
         self,
@@ -42,7 +45,7 @@ class Peers:
         until `deadline_s` seconds after it was sent first (0: each as long as the driver waits)."""
         self.clients = tuple(clients)
         self.gone: dict[str, str] = {}
-        self._owed = dict.fromkeys(clients, 0)
+        self._owes: dict[str, type[Turn]] = {}
         self._maximum, self._check = maximum_examples, check
         self._deadline = Deadline(deadline_s)
 
@@ -50,6 +53,13 @@ class Peers:
     def present(self) -> list[str]:
         """The clients that can be asked, in the given order."""
         return [client for client in self.clients if client not in self.gone]
+
+    def free(self) -> Generator[Effect, object, list[str]]:
+        """The clients that can be asked now: those present that owe no answer. One that has come is thrown away."""
+        if self._owes:
+            yield _MOMENT
+            yield from self._hear_owed()
+        return [client for client in self.present if client not in self._owes]
 
     def ask(
         self, chosen: Sequence[str], message: Broadcast, model: Arrays, extras: Arrays
@@ -74,22 +84,30 @@ class Peers:
         asked = []
         yield self._deadline
         for client in chosen:
-            if code := (yield from self.tell(client, message)):
+            code = yield from self.tell(client, message)
+            if code:
                 failures[client] = code
             else:
                 asked.append(client)
-                self._owed[client] += 1
+            if code in (
+                "",
+                PeerTimeout.code,
+            ):  # of a message that wasn't read in time the answer may still come
+                self._owes[client] = kind
         for client in asked:
-            answer = yield from self._answer(client, message, kind)
+            answer = yield from self._answer(client, kind)
             if isinstance(answer, str):
                 failures[client] = answer
+            elif answer.topic != message.topic:
+                failures[client] = ProtocolError.code
             else:
                 answers[client] = answer
         return answers, in_order(chosen, failures)
 
     def leave_out(self, client: str, code: str) -> None:
-        """Asks this client nothing any more."""
+        """Asks this client nothing any more, and waits for nothing of it."""
         self.gone.setdefault(client, code)
+        self._owes.pop(client, None)
 
     def tell(self, client: str, message: Turn) -> Generator[Effect, object, str]:
         """Sends it; "" or the code of what went wrong."""
@@ -99,37 +117,32 @@ class Peers:
             return self._note(client, problem)
         return ""
 
-    def settle(self, kind: type[Turn] = Update) -> Generator[Effect, object, None]:
-        """Waits for what present clients still owe from rounds in which they were late, so that nothing stays unread.
+    def settle(self) -> Generator[Effect, object, None]:
+        """Waits for what clients still owe from rounds in which they were late, so that nothing stays unread.
 
         One that doesn't answer now either is gone.
         """
-        yield self._deadline
-        for client in self.present:
-            while self._owed[client]:
-                try:
-                    yield from receive(client, kind)
-                except PEER_FAULTS as problem:
-                    self.gone[client] = problem.code
-                    break
-                self._owed[client] -= 1
+        if self._owes:
+            yield self._deadline
+            yield from self._hear_owed()
+        for client in tuple(self._owes):
+            self.leave_out(client, PeerTimeout.code)
 
-    def _answer(self, client: str, message: Turn, kind: type[T]) -> Generator[Effect, object, T | str]:
-        """The client's answer to this message, past any that it owed to earlier ones; or a code."""
-        while True:
-            try:
-                answer = yield from receive(client, kind)
-            except PEER_FAULTS as problem:
-                if not isinstance(
-                    problem, LinkError
-                ):  # it has come, but could not be read; else it may come late
-                    self._owed[client] -= 1
-                return self._note(client, problem)
-            self._owed[client] -= 1
-            if answer.topic == message.topic:
-                return answer
-            if self._owed[client] < 1:
-                return ProtocolError.code
+    def _hear_owed(self) -> Generator[Effect, object, None]:
+        """Takes what is owed by those who have answered by now; nobody uses it any more."""
+        for client, kind in tuple(self._owes.items()):
+            yield from self._answer(client, kind)
+
+    def _answer(self, client: str, kind: type[T]) -> Generator[Effect, object, T | str]:
+        """The answer that the client owes, or a code; after a timeout it still owes it."""
+        try:
+            answer: T | str = yield from receive(client, kind)
+        except PEER_FAULTS as problem:
+            if isinstance(problem, PeerTimeout):
+                return problem.code
+            answer = self._note(client, problem)
+        self._owes.pop(client, None)
+        return answer
 
     def _checked(self, client: str, update: Update, model: Arrays, extras: Arrays) -> Contribution | str:
         if update.failure:
@@ -152,6 +165,7 @@ class Peers:
     def _note(self, client: str, problem: FedaccordError) -> str:
         if isinstance(problem, (LinkError, PeerStopped)) and not isinstance(problem, PeerTimeout):
             self.gone[client] = problem.code
+            self._owes.pop(client, None)
         return problem.code
 
 

@@ -45,7 +45,11 @@ def _round(record: Report) -> dict[str, Json]:
     }
     found: dict[str, Json] = {"clients": clients}
     found.update(
-        {name: record[name] for name in ("failures", "undescribed", "sum", "void") if record.get(name)}
+        {
+            name: record[name]
+            for name in ("failures", "undescribed", "busy", "sum", "void")
+            if record.get(name)
+        }
     )
     return found
 

@@ -14,9 +14,10 @@ With secure aggregation 2 is replaced by the messages of `masked_rounds`, and th
 
 At the end `Broadcast` finish to all clients: the final model.
 
-A client whose update is a failure, fails its checks or doesn't come by the round's deadline takes no part in its round:
-nothing of an earlier round stands in for it (`peers`). When too few remain the run stops with RoundError, which carries
-the last good model: a run that failed never says that it is done. A method is, at the aggregator, its `Rules`.
+A client whose update is a failure, fails its checks or doesn't come by the round's deadline takes no part in its round,
+and a late one in none until it has answered: nothing of an earlier round stands in for it (`peers`). When too few
+remain the run stops with RoundError, which carries the last good model: a run that failed never says that it is done. A
+method is, at the aggregator, its `Rules`.
 """
 
 from __future__ import annotations
@@ -31,8 +32,7 @@ from horizontal.average import Array, Arrays, named, unnamed
 from horizontal.client import silent
 from horizontal.config import HorizontalConfig
 from horizontal.gathering import check_enough, gather
-from horizontal.masked_messages import Ready
-from horizontal.messages import Broadcast, Task, Update
+from horizontal.messages import Broadcast, Task
 from horizontal.peers import Peers, failed_text
 from horizontal.round_rules import Rules, State, Validate
 from protocols.errors import ConfigError, FedaccordError
@@ -124,10 +124,10 @@ def aggregator_program(
             yield Checkpoint(number, run.pack())
         loss = _loss(run.history[str(number)])
         observe(Progress("rounds", number, config.rounds, loss, failed_text(failures)))
+    yield from peers.settle()
     last = Broadcast.of(run.finished, Task.FINISH, run.state.model)
     for client in peers.present:
         yield from peers.tell(client, last)
-    yield from peers.settle(Update if rules.sums is None else Ready)
     return run.outcome("done", peers.gone)
 
 
@@ -143,15 +143,19 @@ def _round(
     """One round: moves `run` on, or RoundError. Its result is the failures."""
     undescribed: Mapping[str, str] = {}
     if rules.asks(number):
+        free = yield from peers.free()
         message = Broadcast.of(number, Task.DESCRIBE, run.state.model)
-        heard, undescribed = yield from peers.ask(peers.present, message, {}, rules.described)
+        heard, undescribed = yield from peers.ask(free, message, {}, rules.described)
         run.state = rules.hear(run.state, heard)
-    chosen = rules.choose(number, run.state, peers.present)
+    free = yield from peers.free()
+    busy = [client for client in peers.present if client not in free]
+    chosen = rules.choose(number, run.state, free)
     message = Broadcast.of(number, Task.TRAIN, run.state.model, run.state.shared)
     gathered = yield from gather(peers, chosen, message, run.state, rules, identity)
     failures = gathered.failures
     record: dict[str, Json] = {"clients": list(gathered.clients), "failures": failures}
     record.update({"undescribed": undescribed} if undescribed else {})
+    record.update({"busy": busy} if busy else {})
     run.history[str(number)] = record
     if gathered.void:
         record["void"] = "a client was lost when the sum was to be opened"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -229,13 +229,16 @@ class Line:
     """Drives an aggregator with clients that answer at once.
 
     `faults` by (client, round) are raised where it waits, or, given as ("send", error), where it sends. `late` answers
-    come one round later.
+    come after so many waits that find nothing.
     """
 
     def __init__(
-        self, work: Work, faults: dict[tuple[str, int], object], late: set[tuple[str, int]] = frozenset()
+        self,
+        work: Work,
+        faults: dict[tuple[str, int], object],
+        late: Mapping[tuple[str, int], int] | None = None,
     ):
-        self.work, self.faults, self.late = work, faults, late
+        self.work, self.faults, self.late = work, faults, dict(late or {})
         self.queues: dict[str, list[Update]] = {}
         self.asked: list[tuple[str, int, str]] = []
         self.kept: list[Checkpoint] = []
@@ -256,12 +259,11 @@ class Line:
             case Send(to, message):
                 fault = self.faults.get((to, message.round))
                 self.asked.append((to, message.round, message.task))
-                if isinstance(fault, tuple):
-                    return program.throw, fault[1]
-                if message.task == "train":
+                reaches = not isinstance(fault, tuple) or isinstance(fault[1], PeerTimeout)
+                if message.task == "train" and reaches:  # what isn't read in time is read later
                     self.waiting = message.round
                     self.queues.setdefault(to, []).append(self.work(message))
-                return program.send, None
+                return (program.throw, fault[1]) if isinstance(fault, tuple) else (program.send, None)
             case Receive(sender, _):
                 key = (sender, self.waiting)
                 fault = self.faults.get(key)
@@ -271,7 +273,9 @@ class Line:
                     return program.throw, fault
                 if isinstance(fault, Exception):
                     return program.throw, fault
-                if key in self.late:
+                owed = (sender, self.queues[sender][0].round) if self.queues.get(sender) else key
+                if self.late.get(owed, 0):
+                    self.late[owed] -= 1
                     return program.throw, PeerTimeout("late")
                 return program.send, self.queues[sender].pop(0)
             case Compute(function, arguments):
@@ -321,25 +325,51 @@ def test_a_message_that_cannot_be_read_costs_its_client_the_round(fault: Excepti
 
 
 def test_a_late_answer_is_left_out_and_skipped_when_it_comes() -> None:
-    # Were the answer of round 1 used in round 2, the mean would move by less than 1.
-    line = Line(adds(1.0), {}, late={("client-2", 1), ("client-2", 2)})
-    outcome = line.drive(aggregator(rounds=3))
-    assert final(outcome) == 3.0
-    assert asked(line, "client-2") == [1, 2, 3]
-    failures = [record["failures"] for record in outcome.report["rounds"].values()]
-    assert failures == [{"client-2": "peer_timeout"}, {"client-2": "peer_timeout"}, {}]
+    # Were the answer of round 1 used in round 3, the mean would move by less than 1.
+    line = Line(adds(1.0), {}, late={("client-2", 1): 2})
+    outcome = line.drive(aggregator(rounds=4))
+    assert final(outcome) == 4.0
+    assert asked(line, "client-2") == [
+        1,
+        3,
+        4,
+    ]  # before round 2 it is still late, before round 3 it has answered
+    rounds = outcome.report["rounds"]
+    assert [rounds[str(number)]["failures"] for number in range(1, 5)] == [
+        {"client-2": "peer_timeout"},
+        {},
+        {},
+        {},
+    ]
+    assert [rounds[str(number)].get("busy") for number in range(1, 5)] == [None, ["client-2"], None, None]
 
 
 def test_each_round_has_its_deadline_and_so_has_what_is_owed_at_the_end() -> None:
-    line = Line(adds(1.0), {}, late={("client-2", 2)})
-    outcome = line.drive(aggregator(rounds=2, deadline=45.0))
-    assert line.deadlines == [(0, 45.0), (1, 45.0), (2, 45.0)]  # before each round's messages, and at the end
+    line = Line(adds(1.0), {}, late={("client-2", 2): 9})
+    outcome = line.drive(aggregator(rounds=3, deadline=45.0))
+    waits = [
+        (0, 45.0),
+        (1, 45.0),
+        (2, 0.001),
+        (2, 45.0),
+        (3, 45.0),
+    ]  # two rounds; a moment, the third; the end
+    assert line.deadlines == waits
     assert outcome.report["rounds"]["2"]["failures"] == {"client-2": "peer_timeout"}
     assert outcome.report["gone"] == {"client-2": "peer_timeout"}
+    assert ("client-2", 3, "finish") not in line.asked
+
+
+def test_a_message_that_was_not_read_in_time_may_be_answered_later() -> None:
+    silent = {("client-2", 2): ("send", PeerTimeout("silent"))}
+    line = Line(adds(1.0), silent, late={("client-2", 2): 1})
+    outcome = line.drive(aggregator(rounds=4))
+    assert outcome.report["rounds"]["2"]["failures"] == {"client-2": "peer_timeout"}
+    assert asked(line, "client-2") == [1, 2, 4]
 
 
 def test_late_clients_count_towards_no_minimum_and_the_last_good_model_stays() -> None:
-    line = Line(adds(1.0), {}, late={("client-2", 2), ("client-3", 2)})
+    line = Line(adds(1.0), {}, late={("client-2", 2): 9, ("client-3", 2): 9})
     with pytest.raises(RoundError, match=r"round 2: 1 clients.*client-2 \(peer_timeout\)") as stopped:
         line.drive(aggregator(rounds=5))
     assert final(stopped.value.outcome) == 1.0

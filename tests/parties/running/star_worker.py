@@ -14,10 +14,9 @@ from horizontal.work import ClientWork, Prepared
 from parties.running.worker import run
 from parties.running.worker_tools import Tools
 from protocols.masking import Masks
-from tests.parties.running.wards import ward
+from tests.parties.running.wards import FOUR
 
 FATAL = 3
-DATA = {f"client-{number}": ward(number, rows) for number, rows in enumerate((60, 45, 30, 40), 1)}
 
 
 def killed_in_training() -> None:
@@ -50,7 +49,7 @@ def main() -> int:
     logging.basicConfig(stream=sys.stderr, level=logging.INFO)
     for fault in sys.argv[2:]:
         FAULTS[fault]()
-    tools = Tools(check_code=lambda request: None, open_data=lambda spec, request: DATA[spec.role])
+    tools = Tools(check_code=lambda request: None, open_data=lambda spec, request: FOUR[spec.role])
     return run(Path(sys.argv[1]), tools)
 
 

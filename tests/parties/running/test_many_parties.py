@@ -31,6 +31,7 @@ from tests.parties.running.wards import (
     AGGREGATOR,
     CLIENTS,
     DATA,
+    FOUR,
     PATIENCE_S,
     SEED,
     TRAIN,
@@ -164,6 +165,22 @@ def test_a_client_that_is_late_to_be_ready_leaves_no_sum_of_two() -> None:
     problem = wards.run()[AGGREGATOR]
     assert isinstance(problem, RoundError)
     assert problem.outcome.report["last_good"] == "round 1"
+
+
+def test_a_client_that_is_late_to_be_ready_is_in_later_sums_again() -> None:
+    """Its round's sum is over the three others; of three waits a round the fourth finds nothing."""
+    wards = Wards(parameters(**SECURE), {"client-4": {4}}, blocks=FOUR)
+    ended = wards.run()
+    outcome = ended[AGGREGATOR]
+    assert isinstance(outcome, Outcome), outcome
+    rounds: Any = outcome.report["rounds"]
+    assert rounds["2"]["failures"] == {"client-4": "peer_timeout"}
+    assert {number for number, record in rounds.items() if record.get("failures")} == {"2"}
+    assert "gone" not in outcome.report
+    late = ended["client-4"]
+    assert isinstance(late, Outcome), late
+    assert late.report["failures"] == {"2": "left_out"}
+    assert same_bits(late.artifacts, outcome.artifacts)
 
 
 def test_no_checkpoint_holds_a_key_a_seed_or_words_of_a_sum() -> None:

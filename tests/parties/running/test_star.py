@@ -22,12 +22,12 @@ from protocols.masking import identities
 from protocols.program import Compute, Outcome, Program, simulate
 from protocols.request import AnalystEntry, BlockEntry, ComputationRequest, digest
 from protocols.wire import unpack_arrays
-from tests.parties.running.star_worker import DATA, FATAL
+from tests.parties.running.star_worker import FATAL
 from tests.parties.running.test_worker import ROOT, Party, prepare
-from tests.parties.running.wards import AGGREGATOR, SHORT, TRAIN
+from tests.parties.running.wards import AGGREGATOR, FOUR, SHORT, TRAIN
 from tests.ports import free_range
 
-CLIENTS = tuple(DATA)
+CLIENTS = tuple(FOUR)
 SEED = "11" * 32
 SECONDS = 300.0
 """For what does come to its end, however busy the machine is."""
@@ -39,9 +39,9 @@ def block(role: str) -> BlockEntry:
         block="visits",
         version=1,
         commitment="ab" * 32,
-        columns=DATA[role].table.names,
+        columns=FOUR[role].table.names,
         label="state",
-        rows=DATA[role].table.rows,
+        rows=FOUR[role].table.rows,
         subject_key="patient",
         key_rule="text",
     )
@@ -144,7 +144,7 @@ def twin(request: ComputationRequest, lost: str, at: int) -> dict[str, object]:
             Inputs(
                 role=role,
                 settings=request,
-                data=DATA.get(role, NO_DATA),
+                data=FOUR.get(role, NO_DATA),
                 seed=bytes.fromhex(SEED),
                 observe=lambda progress: None,
                 identity=who[role],

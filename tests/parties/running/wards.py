@@ -26,7 +26,7 @@ CLIENTS = ("client-1", "client-2", "client-3")
 SEED = 3
 PATIENCE_S = 120.0
 """For a message that does come, however busy the machine is."""
-WHO = identities((AGGREGATOR, *CLIENTS))
+WHO = identities((AGGREGATOR, *CLIENTS, "client-4"))
 FEATURES = {"age": [20, 80], "dose": [-3, 3], "sex": ["f", "m"]}
 SHORT: Mapping[str, object] = {
     "features": FEATURES,
@@ -61,6 +61,7 @@ def ward(seed: int, rows: int = 60, share: float = 0.5) -> PartyData:
 
 
 DATA = {"client-1": ward(1, 60, 0.8), "client-2": ward(2, 45, 0.3), "client-3": ward(3, 30, 0.5)}
+FOUR = {**DATA, "client-4": ward(4, 40)}
 
 
 def parameters(**changes: object) -> Parameters:
@@ -68,9 +69,9 @@ def parameters(**changes: object) -> Parameters:
     return TRAIN.parameters({**SHORT, **changes}, 10)
 
 
-def settings(given: Parameters) -> LocalSettings:
+def settings(given: Parameters, blocks: Mapping[str, PartyData] = DATA) -> LocalSettings:
     """What the programs need of a request."""
-    rows = {role: data.table.rows for role, data in DATA.items()}
+    rows = {role: data.table.rows for role, data in blocks.items()}
     return LocalSettings(parameters=given, public_seed=SEED, minimum_overlap=10, rows=rows)
 
 
@@ -80,13 +81,18 @@ def simulated(given: Parameters, changed: Mapping[str, PartyData] | None = None)
     return simulate_run(TRAIN, settings(given), data, lambda progress: None, private_seed=SEED)
 
 
-def program(role: str, given: Parameters, resume: Mapping[str, object] | None = None) -> Program[Outcome]:
+def program(
+    role: str,
+    given: Parameters,
+    resume: Mapping[str, object] | None = None,
+    blocks: Mapping[str, PartyData] = DATA,
+) -> Program[Outcome]:
     """A role's program."""
     return TRAIN.program(
         Inputs(
             role=role,
-            settings=settings(given),
-            data=DATA.get(role, NO_DATA),
+            settings=settings(given, blocks),
+            data=blocks.get(role, NO_DATA),
             seed=injected(SEED, role),
             observe=lambda progress: None,
             resume=resume,  # type: ignore[arg-type]
@@ -96,7 +102,7 @@ def program(role: str, given: Parameters, resume: Mapping[str, object] | None = 
 
 
 class Impatient(Link):
-    """The aggregator's end of a link, on which waits of these numbers find nothing; keeps all bytes that come."""
+    """The aggregator's end of a link: waits of these numbers find nothing, others what comes; keeps all bytes."""
 
     def __init__(self, link: Link, without: Container[int], received: list[bytes]) -> None:
         self._link, self._without, self._received, self._waits = link, without, received, 0
@@ -112,7 +118,7 @@ class Impatient(Link):
         self._waits += 1
         if self._waits in self._without:
             raise PeerTimeout(f"{self.peer} sent no message in time")
-        data = self._link.receive(timeout)
+        data = self._link.receive(PATIENCE_S)
         self._received.append(data)
         return data
 
@@ -131,14 +137,15 @@ class Wards:
     given: Parameters
     impatient: Mapping[str, Container[int]] = field(default_factory=dict)
     changed: Mapping[str, Callable[[Link], object]] = field(default_factory=dict)
+    blocks: Mapping[str, PartyData] = field(default_factory=lambda: DATA)
     saved: dict[str, list[Checkpoint]] = field(default_factory=dict)
     received: dict[str, list[bytes]] = field(default_factory=dict)
     drivers: dict[str, Driver] = field(default_factory=dict)
 
     def run(self, resume: Mapping[str, Mapping[str, object]] | None = None) -> dict[str, object]:
         """The outcome of each role, or what it raised; a side that fails tells its peers the code."""
-        links: dict[str, dict[str, Link]] = {role: {} for role in (AGGREGATOR, *CLIENTS)}
-        for client in CLIENTS:
+        links: dict[str, dict[str, Link]] = {role: {} for role in (AGGREGATOR, *self.blocks)}
+        for client in self.blocks:
             here, links[client][AGGREGATOR] = MemoryLink.pair(AGGREGATOR, client)
             kept = self.received.setdefault(client, [])
             links[AGGREGATOR][client] = Impatient(here, self.impatient.get(client, ()), kept)
@@ -151,7 +158,7 @@ class Wards:
     def _one(self, role: str, links: Mapping[str, Link], resume: Mapping[str, object] | None) -> object:
         if role in self.changed:
             return self.changed[role](links[AGGREGATOR])
-        manifest = TRAIN.manifest(self.given, settings(self.given).rows)
+        manifest = TRAIN.manifest(self.given, settings(self.given, self.blocks).rows)
         driver = self.drivers[role] = Driver(
             links=links,
             gate=Gate(manifest, role),
@@ -163,7 +170,7 @@ class Wards:
             message_s=PATIENCE_S,
         )
         try:
-            return drive(program(role, self.given, resume), driver)
+            return drive(program(role, self.given, resume, self.blocks), driver)
         except Exception as problem:
             for link in links.values():
                 link.close(to_wire(problem))
