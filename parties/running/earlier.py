@@ -27,13 +27,13 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
-from itertools import combinations
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from parties.home.private_files import make_private_folder, read_json, write_json, write_private
+from parties.running.nearness import Tags, near, told
 from protocols.held_back import held_back, held_number
 from protocols.program import Json
 from protocols.records import utc_text
@@ -52,14 +52,11 @@ BLOCK, GROUP, VOTES, MODEL, PEER = (
     "another party of the run holds back, or didn't part",
 )
 """Why a run's numbers are held back, for the party's own reading: the analyst is given one reason for all."""
-Tags = NDArray[np.uint64]
 Groups = Mapping[str, NDArray[np.int64]]
 Votes = Mapping[str, Mapping[str, int]]
 """By place in the report: number of people and of those with each vote."""
 _SECRET = "secret"
 _TAG_BYTES = 8
-_SUMMED = 3
-"""Sums of up to so many numbers are compared."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,12 +99,14 @@ class EarlierReleases:
     ) -> Held:
         """What of groups (rows of `keys`) and votes must not be told; the rest is recorded as told from now on."""
         with self._locked() as secret:
-            tags = {name: _tags(keys, rows, secret) for name, rows in groups.items()}
-            told = _told(tags, k) | {EVERYBODY: _tags(keys, np.arange(len(keys)), secret)}
-            near = {name for earlier in self._earlier(release) for name in _near(earlier, told, k)}
-            why = self._why(release, near, votes or {}, k)
-            held = Held(everything=why) if why else Held(groups=frozenset(near))
-            self._write(release, held, {name: each for name, each in told.items() if name not in near}, votes)
+            tags = _tags(keys, secret)
+            counted = told({name: np.unique(tags[rows]) for name, rows in groups.items()}, k)
+            counted[EVERYBODY] = np.unique(tags)
+            found = {name for earlier in self._earlier(release) for name in near(earlier, counted, k)}
+            why = self._why(release, found, votes or {}, k)
+            held = Held(everything=why) if why else Held(groups=frozenset(found))
+            kept = {name: each for name, each in counted.items() if name not in found}
+            self._write(release, held, kept, votes)
         return held
 
     def hold(self, release: Release) -> None:
@@ -115,10 +114,10 @@ class EarlierReleases:
         with self._locked():
             self._write(release, Held(everything=PEER), {}, None)
 
-    def _why(self, release: Release, near: set[str], votes: Votes, k: int) -> str:
-        if EVERYBODY in near:
+    def _why(self, release: Release, found: set[str], votes: Votes, k: int) -> str:
+        if EVERYBODY in found:
             return BLOCK
-        if near and not release.alone:
+        if found and not release.alone:
             return GROUP
         if not release.model:
             return ""
@@ -134,9 +133,8 @@ class EarlierReleases:
                 return VOTES
         return ""
 
-    def _write(self, release: Release, held: Held, told: Mapping[str, Tags], votes: Votes | None) -> None:
+    def _write(self, release: Release, held: Held, kept: Mapping[str, Tags], votes: Votes | None) -> None:
         place = make_private_folder(self._folder / release.block)
-        kept = {} if held.everything else told
         facts = {
             **release.facts,
             "model": release.model,
@@ -144,7 +142,7 @@ class EarlierReleases:
             "suppressed": sorted(held.groups),
             "votes": {} if held.everything else dict(votes or {}),
         }
-        write_private(place / f"{release.name}.bin", pack_arrays(dict(kept)))
+        write_private(place / f"{release.name}.bin", pack_arrays({} if held.everything else dict(kept)))
         write_json(place / f"{release.name}.json", facts)
 
     def _earlier(self, release: Release) -> Iterator[dict[str, Tags]]:
@@ -205,63 +203,6 @@ def votes_in(released: Mapping[str, Json], at: str = "") -> dict[str, dict[str, 
     return found
 
 
-def _told(groups: Mapping[str, Tags], k: int) -> dict[str, Tags]:
-    """The groups whose numbers the disclosure rules let through: of k people or more, and no large part of another."""
-    return {
-        name: tags
-        for name, tags in groups.items()
-        if len(tags) >= k
-        and not any(
-            0 < len(other) - len(tags) < k and _contains(other, tags)
-            for other_name, other in groups.items()
-            if _counts_people(name) and _counts_people(other_name)
-        )
-    }
-
-
-def _near(earlier: Mapping[str, Tags], now: Mapping[str, Tags], k: int) -> Iterator[str]:
-    """Names of the groups now whose people differ from earlier ones by 1 to k - 1."""
-    for name, tags in now.items():
-        if not _counts_people(name) and name in earlier and _differ_by_few(earlier[name], tags, k):
-            yield name
-    before = _with_sums(earlier)
-    for names, tags in _with_sums(now).items():
-        if any(_differ_by_few(other, tags, k) for other in before.values()):
-            yield from names
-
-
-def _with_sums(groups: Mapping[str, Tags]) -> dict[tuple[str, ...], Tags]:
-    """The groups of people, and sums of those that share nobody and aren't part of another."""
-    people = {name: tags for name, tags in groups.items() if _counts_people(name)}
-    whole = [
-        name
-        for name, tags in people.items()
-        if not any(len(other) > len(tags) and _contains(other, tags) for other in people.values())
-    ]
-    found: dict[tuple[str, ...], Tags] = {(name,): tags for name, tags in people.items()}
-    for count in range(2, _SUMMED + 1):
-        for names in combinations(sorted(whole), count):
-            parts = np.concatenate([people[name] for name in names])
-            together = np.unique(parts)
-            if len(together) == len(parts):
-                found[names] = together
-    return found
-
-
-def _counts_people(name: str) -> bool:
-    return name == "people" or name.startswith("people.")
-
-
-def _contains(larger: Tags, smaller: Tags) -> bool:
-    return len(np.intersect1d(larger, smaller, assume_unique=True)) == len(smaller)
-
-
-def _differ_by_few(one: Tags, other: Tags, k: int) -> bool:
-    if abs(len(one) - len(other)) >= k:
-        return False
-    return 0 < len(np.setxor1d(one, other, assume_unique=True)) < k
-
-
 def _near_votes(earlier: Mapping[str, object], now: Votes, k: int) -> bool:
     for place, counts in now.items():
         before = earlier.get(place)
@@ -272,6 +213,7 @@ def _near_votes(earlier: Mapping[str, object], now: Votes, k: int) -> bool:
     return False
 
 
-def _tags(keys: tuple[bytes, ...], rows: NDArray[np.int64], secret: bytes) -> Tags:
-    made = {hashlib.blake2b(keys[row], key=secret, digest_size=_TAG_BYTES).digest() for row in rows.tolist()}
-    return np.sort(np.frombuffer(b"".join(made), np.uint64))
+def _tags(keys: tuple[bytes, ...], secret: bytes) -> Tags:
+    """The tag of each row's person, (rows,)."""
+    made = [hashlib.blake2b(key, key=secret, digest_size=_TAG_BYTES).digest() for key in keys]
+    return np.frombuffer(b"".join(made), np.uint64)

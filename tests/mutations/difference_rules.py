@@ -14,6 +14,7 @@ from tests.protocols.psi.sets import people
 
 K = 10
 COMPARING = "parties.running.earlier."
+NEAR = "parties.running.nearness."
 HOLDING = "protocols.held_back."
 KEYS = tuple(people(60))
 ROWS = np.arange(60)
@@ -88,15 +89,13 @@ def differing(name: str, saying: str, attempt: Callable[[Place], None], *off: Cu
     return Rule(name=f"differencing: {name}", off=off, attempt=attempt, stopped=Stopped, saying=saying)
 
 
-FEW = Cut(f"{COMPARING}_differ_by_few", "0 < len(np.setxor1d(one, other, assume_unique=True)) < k")
+FEW = Cut(f"{NEAR}_differ_by_few", "0 < len(np.setxor1d(one, other, assume_unique=True)) < k")
 RULES = (
     differing(
         "no number after an erasure, wherever the person was",
         "the block's people",
         an_erasure,
-        Cut(
-            f"{COMPARING}EarlierReleases.compare", "EVERYBODY: _tags(keys, np.arange(len(keys)), secret)", ""
-        ),
+        Cut(f"{COMPARING}EarlierReleases.compare", "counted[EVERYBODY] = np.unique(tags)", "pass"),
     ),
     differing(
         "no number of a run whose people differ by few from those of another one",
@@ -109,7 +108,7 @@ RULES = (
         "column age",
         a_corrected_column,
         Cut(
-            f"{COMPARING}_near",
+            f"{NEAR}near",
             "not _counts_people(name) and name in earlier and _differ_by_few(earlier[name], tags, k)",
         ),
     ),
@@ -117,7 +116,7 @@ RULES = (
         "no two numbers whose sum differs by few people from an earlier number",
         "people behind a number",
         a_sum,
-        Cut(f"{COMPARING}_with_sums", "len(together) == len(parts)"),
+        Cut(f"{NEAR}_Sums.together", "len(people) == self.sizes[names]", "len(names) == 1"),
     ),
     differing(
         "no votes of one model that differ by few",

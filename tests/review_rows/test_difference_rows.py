@@ -1,7 +1,8 @@
 """Row R9 of the review list: a release that tells a difference to an earlier one is held back, whoever made either."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -53,7 +54,7 @@ def shown(
     return held.of(told, outcome.report, K), held
 
 
-def without(data: PartyData, keys: set[bytes]) -> PartyData:
+def without(data: PartyData, keys: Collection[bytes]) -> PartyData:
     return data.take(np.array([row for row, key in enumerate(data.keys) if key not in keys], np.int64))
 
 
@@ -108,6 +109,19 @@ def test_R9_of_one_party_only_the_column_that_differs_is_suppressed(tmp_path: Pa
     assert group(found, "age")["people"] == found["people"] == 100
 
 
+def everybody() -> tuple[PartyData, PartyData]:
+    """Two parties before anybody was erased."""
+    return two_parties(**SIZES, classes=("low", "middle", "high"))
+
+
+@cache
+def after(what: str, gone: frozenset[bytes] = frozenset()) -> tuple[PartyData, tuple[Outcome, Outcome]]:
+    """The active party's data without these people, and a run of the computation on it."""
+    active, passive = everybody()
+    rest = without(active, gone)
+    return rest, outcomes(what, rest, passive)
+
+
 def outcomes(what: str, active: PartyData, passive: PartyData) -> tuple[Outcome, Outcome]:
     """A run of the computation, active party first."""
     if what == "train":
@@ -147,30 +161,30 @@ def test_R9_after_an_erasure_no_number_of_any_computation_is_exact_wherever_the_
     tmp_path: Path, first: str, second: str, who: str
 ) -> None:
     """Run, erase one person at the active party, run again: nothing tells in which group the person was."""
-    active, passive = two_parties(**SIZES, classes=("low", "middle", "high"))
     releases = EarlierReleases(tmp_path / "released")
-    before, _ = shown(releases, release("a-1"), active, outcomes(first, active, passive)[0])
+    active, runs = after(first)
+    before, _ = shown(releases, release("a-1"), active, runs[0])
     assert whole_numbers(before)
+    _, passive = everybody()
     gone = people(active, Split.TRAIN, common_with=passive, common=who == "common")[0]
-    rest = without(active, {gone})
-    after, held = shown(releases, release("b-1"), rest, outcomes(second, rest, passive)[0])
+    rest, again = after(second, frozenset({gone}))
+    told, held = shown(releases, release("b-1"), rest, again[0])
     assert held.everything == BLOCK
-    assert whole_numbers(after) == []
+    assert whole_numbers(told) == []
 
 
 @pytest.mark.parametrize("what", TWO_PARTIES)
 def test_R9_the_same_people_and_ten_others_are_told_again(tmp_path: Path, what: str) -> None:
-    active, passive = two_parties(**SIZES, classes=("low", "middle", "high"))
+    (active, runs), (_, passive) = after(what), everybody()
     for role, data in enumerate((active, passive)):
         releases = EarlierReleases(tmp_path / str(role))
-        first, _ = shown(releases, release("a-1"), data, outcomes(what, active, passive)[role])
-        again, held = shown(releases, release("b-1"), data, outcomes(what, active, passive)[role])
+        first, _ = shown(releases, release("a-1"), data, runs[role])
+        again, held = shown(releases, release("b-1"), data, runs[role])
         assert held == Held()
         assert again == first
-    gone = set(people(active, Split.TRAIN, common_with=passive, common=False)[:12])
-    rest = without(active, gone)
-    releases = EarlierReleases(tmp_path / "0")
-    _, held = shown(releases, release("c-1"), rest, outcomes(what, rest, passive)[0])
+    gone = people(active, Split.TRAIN, common_with=passive, common=False)[:12]
+    rest, fewer = after(what, frozenset(gone))
+    _, held = shown(EarlierReleases(tmp_path / "0"), release("c-1"), rest, fewer[0])
     assert held == Held()
 
 
@@ -237,9 +251,8 @@ def test_R9_votes_with_slightly_other_thresholds_are_not_told_apart(tmp_path: Pa
 
 def test_R9_a_use_does_not_repeat_what_its_training_was_not_to_tell(tmp_path: Path) -> None:
     """How many people the memory holds is the number of aligned training people."""
-    active, passive = two_parties(**SIZES, classes=("low", "middle", "high"))
     releases = EarlierReleases(tmp_path / "released")
-    outcome, _ = outcomes("fill", active, passive)
+    active, (outcome, _) = after("fill")
     quality = outcome.report["quality"]
     assert isinstance(quality, Mapping)
     assert quality["people"] == len(trained()[0].memory.active_position)
@@ -268,7 +281,7 @@ def test_R9_every_number_of_people_is_one_of_rows_that_are_compared(what: str) -
     if what == "horizontal":
         both = tuple(wards.simulated(wards.parameters()).values())
     else:
-        both = outcomes(what, *two_parties(**SIZES, classes=("low", "middle", "high")))
+        both = after(what)[1]
     sizes = {len(rows) for outcome in both for rows in outcome.people.values()}
     trained_on = len(trained()[0].memory.active_position) if what == "fill" else None
     told = [number for outcome in both for number in people_told(releasable(outcome.report, 1))]

@@ -149,8 +149,8 @@ def test_it_ends_with_what_to_do_when_the_time_is_over() -> None:
 @pytest.mark.parametrize(
     ("answer", "said"),
     [
-        (PENDING | {"standing": "denied", "reason": "no"}, "shop: DENIED no"),
-        ({"ok": False, "error": "internal"}, "REFUSED"),
+        (PENDING | {"standing": "denied", "reason": "no"}, "shop: denied: no"),
+        ({"ok": False, "error": "internal"}, "shop: refused: an internal error"),
     ],
 )
 def test_it_does_not_wait_for_what_will_not_come(answer: dict[str, object], said: str) -> None:
