@@ -8,13 +8,14 @@ import pytest
 
 from parties.demo.hospital_data import CLASSES, COLUMNS, deal, records, write_csv
 from parties.demo.hospital_page import HospitalReport, render
-from parties.demo.hospital_setup import plan_text
+from parties.demo.hospital_setup import plan_text, prepare_hospitals
 from parties.demo.hospital_story import run_hospitals
 from parties.demo.hospital_twin import Picture
 from parties.demo.page import KindUse
 from parties.demo.setup import HOSPITALS
 from parties.roles.plan import read_plan
 from parties.roles.review import readable_bytes
+from tests.parties.commands.town import fedaccord
 
 CURVE = tuple(0.1 * at for at in range(10))
 REPORT = HospitalReport(
@@ -76,6 +77,28 @@ def test_the_page_shows_all_and_escapes_it() -> None:
         assert text in page
     assert page == render(replace(REPORT))
     assert readable_bytes(120_000) == "120.0 kB"
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (("--secure",), "--secure is for horizontal runs"),
+        (("--horizontal", "--secure", "--seeds", "2"), "--horizontal goes with --out and --secure only"),
+    ],
+)
+def test_options_that_do_not_go_together_are_refused(words: tuple[str, ...], text: str) -> None:
+    said = fedaccord("demo", *words)
+    assert (said.status, text in said.err) == (1, True), said
+
+
+def test_a_secure_plan_puts_the_aggregator_at_the_analysts_and_asks_for_sums(tmp_path: Path) -> None:
+    for secure in (False, True):
+        stage = prepare_hospitals(tmp_path / str(secure), secure=secure)
+        asked = read_plan(stage.plan).parameters
+        assert (asked.get("secure_aggregation", False), asked["minimum_clients"]) == (secure, 2 + secure)
+        organisations = {name: stage.states[name].organisation for name in ("registry", "analyst", "north")}
+        assert (organisations["registry"] == organisations["analyst"]) is secure
+        assert organisations["north"] == "Hospital North"
 
 
 @pytest.mark.slow
