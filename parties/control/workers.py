@@ -34,7 +34,7 @@ NUMERICS = (
     "NPY_DISABLE_CPU_FEATURES",
     "NPY_ENABLE_CPU_FEATURES",
 )
-"""Which machine instructions numpy and torch use: only with the same ones does a worker get the bits of a simulation."""
+"""Which machine instructions numpy and torch use: with the same ones alone a worker gets a simulation's bits."""
 INHERITED = ("PATH", "LANG", "LC_ALL", "HOME", *NUMERICS)
 WORD_SECONDS = (
     8.0  # for a stop by word or end of file (the worker polls at each step and writes its checkpoint)
