@@ -18,7 +18,16 @@ from parties.roles.rehearse import Rehearsal, rehearse
 from parties.roles.reports import report_lines
 from parties.roles.review import readable_bytes, review_text
 from parties.roles.showing import MOCK_FIELD, MOCK_MARK
-from parties.roles.standing import APPROVED, DENIED, DONE, PENDING, REVOKED, RUNNING, PartyStatus
+from parties.roles.standing import (
+    APPROVED,
+    DENIED,
+    DONE,
+    PENDING,
+    REVOKED,
+    RUNNING,
+    UNREACHABLE,
+    PartyStatus,
+)
 from parties.syft_side.access import Datasite
 from protocols.request import ComputationRequest, canonical
 from protocols.request import digest as request_digest
@@ -271,6 +280,8 @@ def _next_step(digest: str, standing: tuple[PartyStatus, ...]) -> str:
         return f"fedaccord request start {digest}"
     if states == {RUNNING}:
         return f"fedaccord request status {digest} --watch"
+    if states & BROKEN and UNREACHABLE in states:
+        return f"when all can be reached again: fedaccord request status {digest}"
     if states & BROKEN and all(map(_startable, standing)):
         return f"fedaccord request start {digest} goes on from the last checkpoint, or begins again if there is none"
     if FAILED in states and states <= BROKEN:

@@ -106,6 +106,7 @@ def _text(*states: str) -> str:
         (("INTERRUPTED", "FAILED peer_lost"), "goes on from the last checkpoint"),
         (("FAILED peer_timeout", "FAILED peer_stopped:peer_timeout"), "goes on from the last checkpoint"),
         (("FAILED disk_full", "FAILED peer_stopped:disk_full"), "goes on from the last checkpoint"),
+        (("UNREACHABLE", "FAILED peer_stopped:interrupted"), "fedaccord request status"),
         (("INTERRUPTED", "FAILED overlap"), "ask with a new request"),
         (("FAILED peer_stopped:gate", "FAILED gate"), "ask with a new request"),
     ],
