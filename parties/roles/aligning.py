@@ -23,11 +23,11 @@ from parties.roles.requesting import (
     follow,
     may_be_left,
     rehearsal_text,
-    standing_text,
     unrehearsed,
 )
 from parties.roles.review import review_text
 from parties.roles.standing import APPROVED, DONE, PENDING, UNREACHABLE, in_words
+from parties.roles.standing_words import standing_text
 from parties.syft_side.access import Datasite
 from protocols.errors import ConfigError, NotApprovedError, StateError
 from protocols.request import ComputationRequest

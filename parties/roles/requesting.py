@@ -7,27 +7,20 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from parties.control.asking import EXPLANATIONS
-from parties.control.run_state import RunState
-from parties.control.runs import RESUMABLE
 from parties.home.state import State
 from parties.roles import analyst
 from parties.roles.plan import Offer, Plan, read_plan
-from parties.roles.progress_lines import ProgressLines, print_line, printed_progress, progress_text
+from parties.roles.progress_lines import ProgressLines, print_line, printed_progress
 from parties.roles.rehearse import Rehearsal, rehearse
 from parties.roles.reports import report_lines
 from parties.roles.review import readable_bytes, review_text
 from parties.roles.showing import MOCK_FIELD, MOCK_MARK
 from parties.roles.standing import (
-    APPROVED,
-    DENIED,
-    DONE,
     PENDING,
-    REVOKED,
     RUNNING,
-    UNREACHABLE,
     PartyStatus,
 )
+from parties.roles.standing_words import standing_text
 from parties.syft_side.access import Datasite
 from protocols.request import ComputationRequest, canonical
 from protocols.request import digest as request_digest
@@ -45,11 +38,6 @@ REHEARSAL = f"rehearsal ({MOCK_MARK})"
 UNREHEARSED = (
     "(Bounds not rehearsed: the analyst skipped the rehearsal, so more may leave than the computation needs.)"
 )
-FAILED, INTERRUPTED = RunState.FAILED.value, RunState.INTERRUPTED.value
-BROKEN = {FAILED, INTERRUPTED}
-"""Ends that somebody has to do something about."""
-HIDDEN = ("ok", "approval", "state", "reason", "error", "standing")
-"""Of an answer, what a status document doesn't repeat or doesn't need."""
 
 
 def offers_text(offers: Mapping[str, Offer]) -> tuple[dict[str, object], str]:
@@ -181,20 +169,6 @@ def show_status(state: State, start: str, *, watch: bool, tell: Tell) -> tuple[d
     return standing_text(request, follow(request, sites, tell) if watch else analyst.statuses(request, sites))
 
 
-def standing_text(
-    request: ComputationRequest, standing: tuple[PartyStatus, ...]
-) -> tuple[dict[str, object], str]:
-    """How a request stands, as a document and as one line per party, with what an end means and what to do next."""
-    digest = request_digest(request)
-    document: dict[str, object] = {
-        "digest": digest,
-        "parties": {s.party: {"state": s.state, "reason": s.reason, **_facts(s.answer)} for s in standing},
-    }
-    lines = [status_line(status) for status in standing]
-    step = _next_step(digest[:12], standing)
-    return document, "\n".join([*lines, *_meanings(standing), *([f"next: {step}"] if step else [])])
-
-
 def follow(
     request: ComputationRequest,
     sites: Mapping[str, Datasite],
@@ -232,65 +206,6 @@ def read_result(state: State, start: str) -> tuple[dict[str, object], str]:
     document: dict[str, object] = {"digest": digest, "computation": request.computation, "results": results}
     lines = [f"{request.computation}, request {digest[:12]}", *report_lines(request, results)]
     return document, "\n".join([*lines, "", f"everything: fedaccord request result {digest[:12]} --json"])
-
-
-def status_line(status: PartyStatus) -> str:
-    """One party's standing on one line, with what is missing and how far it is."""
-    facts = _facts(status.answer)
-    missing = facts.get("missing")
-    parts = [f"{status.party:<12} {status.state}"]
-    reason = status.reason.removeprefix(
-        f"{status.state.lower()} "
-    )  # "denied by owner": its first word stands there
-    parts += [text for text in (reason, str(facts.get("note", ""))) if text and status.state != RUNNING]
-    if isinstance(missing, list) and missing:
-        parts.append("missing: " + "; ".join(map(str, missing)))
-    if status.state == RUNNING:
-        parts.append(progress_text(facts))
-    if "allowed" in facts:
-        parts.append(f"used {facts.get('used')} of {facts['allowed']} runs")
-    return "  ".join(parts)
-
-
-def _meanings(standing: tuple[PartyStatus, ...]) -> list[str]:
-    """What the reasons of a run's ends mean, each once: a peer that was stopped ends for the reason of the other."""
-    reasons = dict.fromkeys(
-        status.reason.removeprefix("peer_stopped:") for status in standing if status.state in BROKEN
-    )
-    return [f"{reason}: {EXPLANATIONS[reason]}" for reason in reasons if reason in EXPLANATIONS]
-
-
-def _startable(status: PartyStatus) -> bool:
-    """Whether the party would let the request's run start, or be taken up again."""
-    if status.state in (APPROVED, INTERRUPTED):
-        return True
-    used, allowed = (status.answer.get(name) for name in ("used", "allowed"))
-    left = isinstance(used, int) and isinstance(allowed, int) and used < allowed
-    return status.state == FAILED and (status.reason in RESUMABLE or left)
-
-
-def _next_step(digest: str, standing: tuple[PartyStatus, ...]) -> str:
-    """What the analyst can do now; "" when that is not clear from the states and reasons alone."""
-    states = {status.state for status in standing}
-    if states & {DENIED, REVOKED}:
-        return "ask with a new request: fedaccord request submit PLAN"
-    if states == {DONE}:
-        return f"fedaccord request result {digest}"
-    if states == {APPROVED}:
-        return f"fedaccord request start {digest}"
-    if states == {RUNNING}:
-        return f"fedaccord request status {digest} --watch"
-    if states & BROKEN and UNREACHABLE in states:
-        return f"when all can be reached again: fedaccord request status {digest}"
-    if states & BROKEN and all(map(_startable, standing)):
-        return f"fedaccord request start {digest} goes on from the last checkpoint, or begins again if there is none"
-    if FAILED in states and states <= BROKEN:
-        return "when the cause is removed, ask with a new request"
-    return ""
-
-
-def _facts(answer: Mapping[str, object]) -> dict[str, object]:
-    return {name: value for name, value in answer.items() if name not in HIDDEN}
 
 
 def _parties(plan: Plan) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from parties.control.socket import call
 from parties.control.supervisor import Options, serve
 from parties.home.state import State, open_state
 from protocols.errors import StateError
-from tests.waiting import until
+from tests.waiting import PATIENCE, until
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -53,7 +53,7 @@ class Office:
         words = (sys.executable, "-m", "tests.parties.commands.office", str(self.state.folder), *self.command)
         with self.said.open("ab") as said:
             self._process = subprocess.Popen(words, cwd=ROOT, stdout=said, stderr=said)
-        until(self._answers, bool, 60)
+        until(self._answers, bool)
 
     def _answers(self) -> bool:
         assert self._process is not None
@@ -75,11 +75,11 @@ class Office:
         self._process.kill()
         self._process.wait()
 
-    def end(self, seconds: float = 60) -> None:
+    def end(self) -> None:
         """Ends it in order, as Ctrl-C does."""
         assert self._process is not None
         self._process.terminate()
-        self._process.wait(seconds)
+        self._process.wait(PATIENCE)
 
 
 if __name__ == "__main__":

@@ -23,8 +23,6 @@ from tests.protocols.psi.traces import traces
 from tests.waiting import until
 
 pytestmark = pytest.mark.slow
-SECONDS = 120.0
-"""For whatever a process has to come to; a busy machine may need a large part of it."""
 PLAN = """
 purpose = "feasibility"
 computation = "align.pairs"
@@ -52,7 +50,7 @@ class Alignment:
         self.digest = town.approved(plan)
         self.start()
         for name in hold:
-            until((self.folder(name) / held_worker.HELD).exists, bool, SECONDS)
+            until((self.folder(name) / held_worker.HELD).exists, bool)
 
     def start(self, *more: str) -> str:
         return good("request", "start", self.digest, *more, "-s", self.town.ana).out
@@ -68,7 +66,7 @@ class Alignment:
 
     def ended(self, **states: str) -> str:
         """What the analyst reads once the run has ended like this at these parties."""
-        until(lambda: self.town.states(self.digest), lambda found: states.items() <= found.items(), SECONDS)
+        until(lambda: self.town.states(self.digest), lambda found: states.items() <= found.items())
         return good("request", "status", self.digest, "-s", self.town.ana).out
 
     def entries(self, name: str, event: AuditEvent) -> list[Entry]:
@@ -77,7 +75,7 @@ class Alignment:
 
     def check_cut_short(self, name: str) -> None:
         """The log has one end of the alignment, which tells what was deleted; nothing half done is left."""
-        until(lambda: len(self.entries(name, AuditEvent.PSI_FINISHED)), (1).__eq__, SECONDS)
+        until(lambda: len(self.entries(name, AuditEvent.PSI_FINISHED)), (1).__eq__)
         (end,) = self.entries(name, AuditEvent.PSI_FINISHED)
         assert str(dict(end.detail)["alignment"]).startswith("not told: the run ended first")
         deleted = [*self.entries(name, AuditEvent.TEMPORARY_DELETED), end]
@@ -137,7 +135,7 @@ def test_a_supervisor_that_is_killed_or_stopped(town: Town, how: str) -> None:
     alignment = Alignment(town, shop=PsiResponse)
     getattr(town.offices["bank"], how)()
     alignment.go("shop")
-    until(lambda: len(alignment.entries("shop", AuditEvent.RUN_FAILED)), bool, SECONDS)
+    until(lambda: len(alignment.entries("shop", AuditEvent.RUN_FAILED)), bool)
     (failed,) = alignment.entries("shop", AuditEvent.RUN_FAILED)
     assert dict(failed.detail)["detail"] == "bank stopped the run: interrupted"
     town.offices["bank"].serve()
@@ -169,7 +167,7 @@ def test_a_full_disk(town: Town) -> None:
 
 
 def test_a_peer_that_falls_silent_and_comes_back(town: Town) -> None:
-    (town.bank / held_worker.PATIENCE).write_text("6")
+    (town.bank / held_worker.PATIENCE).write_text("15")
     alignment = Alignment(town, shop=PsiResponse)
     (town.bank / held_worker.PATIENCE).unlink()
     os.kill(alignment.worker("shop"), signal.SIGSTOP)
@@ -177,7 +175,7 @@ def test_a_peer_that_falls_silent_and_comes_back(town: Town) -> None:
         said = alignment.ended(bank="FAILED")
     finally:
         os.kill(alignment.worker("shop"), signal.SIGCONT)
-    assert "bank FAILED peer_timeout shop gave no sign of life for 6 s" in words_of(said)
+    assert "bank FAILED peer_timeout shop gave no sign of life for 15 s" in words_of(said)
     alignment.go("shop")
     said = alignment.ended(bank="FAILED", shop="FAILED")
     assert f"peer_timeout: {EXPLANATIONS['peer_timeout']}" in said
@@ -189,7 +187,7 @@ def test_nobody_in_common(town: Town) -> None:
     file = town.folder / "strangers.csv"
     file.write_text("\n".join(["person,visits", *(f"PERSON-X{n:02d},{n}" for n in range(30))]) + "\n")
     good("block", "add", file, "--name", "strangers", "--key", "person", "-s", town.shop)
-    until(lambda: "strangers" in good("datasite", "show", "-s", town.ana).out, bool, SECONDS)
+    until(lambda: "strangers" in good("datasite", "show", "-s", town.ana).out, bool)
     alignment = Alignment(town, block="strangers")
     said = alignment.ended(bank="FAILED", shop="FAILED")
     assert f"overlap: {EXPLANATIONS['overlap']}" in said
@@ -207,7 +205,7 @@ def test_a_block_that_changed_between_two_alignments_is_shown_as_such(town: Town
     good("block", "add", town.folder / "less.csv", *words, "-s", town.shop)
     now = Store(town.shop / "blocks").describe("visitors")
     assert now.version == 2
-    until(lambda: "block visitors version 2" in good("datasite", "show", "-s", town.ana).out, bool, SECONDS)
+    until(lambda: "block visitors version 2" in good("datasite", "show", "-s", town.ana).out, bool)
     second = Alignment(town)
     second.ended(bank="DONE", shop="DONE")
     for name, whose in (("bank", "peer's set"), ("shop", "own set")):

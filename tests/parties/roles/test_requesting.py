@@ -2,8 +2,9 @@
 
 import pytest
 
-from parties.roles.requesting import APPROVAL_LOOKS, follow, standing_text, status_line, wait_for_approvals
+from parties.roles.requesting import APPROVAL_LOOKS, follow, wait_for_approvals
 from parties.roles.standing import PartyStatus, statuses
+from parties.roles.standing_words import standing_text, status_line
 from tests.parties.roles.samples import sample_request, sites, state
 
 REQUEST = sample_request()

@@ -4,8 +4,8 @@ import pytest
 
 from parties.control.asking import Refusal
 from parties.roles.analyst import results
-from parties.roles.requesting import status_line
 from parties.roles.standing import PartyStatus, approvals, in_words, statuses
+from parties.roles.standing_words import status_line
 from protocols.errors import ApprovalError, DatasiteError, NotApprovedError, StateError
 from tests.parties.roles.samples import ScriptedSite, approval, sample_request, sites, state
 
