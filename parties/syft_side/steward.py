@@ -134,7 +134,7 @@ class Steward:
         code = str(answer.get("error", INTERNAL))
         print(f"steward: the supervisor refused {found.name[:20]}: {code}", file=sys.stderr)
         if not found.problems and code != INTERNAL:
-            self._desk.deny(request.uid, _told(code, answer))
+            self._desk.deny(request.uid, denial_reason(answer))
 
     def work(self, timeout: float) -> bool:
         """Does the supervisor's next task, waiting up to `timeout` seconds for one; True when there was one."""
@@ -220,8 +220,12 @@ class Steward:
         return examination
 
 
-def _told(code: str, answer: Mapping[str, object]) -> str:
-    """The code of a refusal; which rule of the policy it was, and what to do, is told too, since rules hold no data."""
+def denial_reason(answer: Mapping[str, object]) -> str:
+    """What the analyst reads of a supervisor's refusal: its code, and of the policy's which rule it was and what to do.
+
+    Rules hold no data.
+    """
+    code = str(answer.get("error", INTERNAL))
     if code != PolicyError.code:
         return code
     return refusal_words(code, str(answer.get("message", "")), str(answer.get("remedy", "")))

@@ -10,7 +10,10 @@ import pytest
 
 from parties.blocks.store import Store
 from parties.control.asking import task_end
+from parties.home.policy import Policy, policy_text
+from parties.home.private_files import write_private
 from parties.home.state import open_state
+from parties.home.use_rules import UseRules
 from parties.roles.owner import add_user
 from parties.roles.reviewing import record
 from protocols.approval import Decision
@@ -113,6 +116,26 @@ def test_a_start_without_approvals_names_who_is_missing(town: Town) -> None:
     status = good("request", "status", digest, "-s", town.ana).out
     assert "DENIED" in status
     assert "next: ask with a new request" in status
+
+
+def test_a_request_that_a_policy_refuses_is_told_with_the_rule_at_both_ends(town: Town) -> None:
+    policy = town.bank / "policy.toml"
+    before = policy.read_text()
+    write_private(policy, policy_text(Policy(uses=UseRules(purposes=("credit risk",)))))
+    try:
+        digest = town.submit()
+        until(lambda: town.states(digest)["bank"], lambda state: state == "DENIED")
+    finally:
+        write_private(policy, before)
+    rule = (
+        "refused by policy: purpose 'churn' is not one that we agreed to (credit risk); "
+        "ask with a request that keeps to that"
+    )
+    assert f"bank DENIED {rule}" in words_of(good("request", "status", digest, "-s", town.ana).out)
+    assert f"not approved by bank ({rule})" in words_of(bad("request", "start", digest, "-s", town.ana))
+    listed = words_of(good("review", "list", "-s", town.bank).out)
+    assert f"{digest[:12]} REFUSED ana (ana@lab.example.org)" in listed
+    assert rule in listed
 
 
 def test_a_revoked_request_is_shown_as_such(town: Town) -> None:

@@ -27,6 +27,7 @@ from parties.home.state import State, open_state
 from parties.shim import digest_of
 from parties.syft_side.fake_datasite import FakeDatasite
 from parties.syft_side.publication import Publication
+from parties.syft_side.steward import denial_reason
 from protocols.errors import DatasiteError, FedaccordError
 from tests.parties.commands.office import Office, options
 from tests.parties.control.offices import DUMMY
@@ -190,7 +191,7 @@ class Clerk:
                     {"action": "ingest", "signed": signed, "caller": "ab" * 32, "email": EMAIL},
                 )
                 if answer["ok"] is not True:
-                    self.site.deny(digest_of(signed), str(answer["error"]))
+                    self.site.deny(digest_of(signed), denial_reason(answer))
         task = call(self.state.folder, {"action": "next_task", "timeout": 0.05})["task"]
         if isinstance(task, dict):
             problem = self.fails.get(str(task["kind"]), "")
