@@ -169,8 +169,8 @@ def _limits(request: ComputationRequest) -> list[Content]:
     overlap = "" if _only_counts(request) else f"smallest overlap {request.minimum_overlap}; "
     return [
         Note(
-            text=f"runs {request.runs}; expires {request.expires}; smallest group in a released number "
-            f"{request.minimum_group}; {overlap}public seed {request.public_seed}"
+            text=f"runs {request.runs}; expires {request.expires}, when a run under way ends too; smallest group in a "
+            f"released number {request.minimum_group}; {overlap}public seed {request.public_seed}"
         ),
         Note(
             text=f"each run may be taken up again up to {TAKEN_UP} times after a crash or a lost peer, and then sends "
