@@ -173,6 +173,10 @@ def _limits(request: ComputationRequest) -> list[Content]:
             f"released number {request.minimum_group}; {overlap}public seed {request.public_seed}"
         ),
         Note(
+            text="no exact number is released where the people differ from those of an earlier release by fewer than "
+            f"{request.minimum_group}; scores are rounded more coarsely then"
+        ),
+        Note(
             text=f"each run may be taken up again up to {TAKEN_UP} times after a crash or a lost peer, and then sends "
             "again what it sent since its last checkpoint"
         ),
