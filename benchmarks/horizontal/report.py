@@ -84,11 +84,13 @@ def poisoning_table(found: Found) -> str:
 
 def flower_table(found: Found) -> str:
     """One row: seconds a round here and there, their ratio, accuracies, and on what."""
-    shape = "| Flower | rounds x repeats | s/round | s/round, Flower | speed-up | accuracy | accuracy, Flower | cores |"
+    heads = ["Flower", "rounds x repeats", "s/round", "s/round, Flower", "speed-up", "accuracy"]
+    heads += ["accuracy, Flower", "cores", "threads"]
     cells = [found["flower"], f"{found['task']['rounds']} x {found['task']['repeats']}"]
     cells += [f"{found[key]:.4f}" for key in ("seconds_per_round", "seconds_per_round_flower")]
     cells += [f"{found['speedup']:.1f}", f"{found['accuracy']:.3f}", f"{found['accuracy_flower']:.3f}"]
-    return "\n".join([shape, "|---" * 8 + "|", f"| {' | '.join(cells)} | {found['cores']} |"])
+    cells += [str(found["cores"]), str(found["threads"])]
+    return "\n".join([f"| {' | '.join(heads)} |", "|---" * len(heads) + "|", f"| {' | '.join(cells)} |"])
 
 
 def draw_curves(found: Found, folder: Path) -> None:

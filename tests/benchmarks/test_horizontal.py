@@ -127,13 +127,14 @@ def test_documents_tables_come_from_the_files_that_are_there(tmp_path: Path) -> 
         "accuracy": 0.9,
         "accuracy_flower": 0.91,
         "cores": 2,
+        "threads": 1,
     }
     (tmp_path / "horizontal-flower.json").write_text(json.dumps(found))
     write_tables(tmp_path)
     text = page.read_text()
     assert "old methods" in text
     assert "old flower" not in text
-    assert "| 1.2 | 30 x 3 | 0.0200 | 0.2000 | 10.0 | 0.900 | 0.910 | 2 |" in text
+    assert "| 1.2 | 30 x 3 | 0.0200 | 0.2000 | 10.0 | 0.900 | 0.910 | 2 | 1 |" in text
 
 
 def test_the_document_has_a_place_for_each_table() -> None:
