@@ -7,7 +7,8 @@ of the people are common. `seconds` are from the moment both hold their keys unt
 reference is openmined-psi's plain use in one process: CreateRequest, CreateSetupMessage (RAW), ProcessRequest and
 GetIntersection. Each repeat measures both, one right after the other in changing order; `speedup` is the median of the
 ratios. `cpu_ratio` is the reference's processor time by that of all our processes: on a busy machine it is the
-steadier number, and times the cores it is the most that these could give. `ids_per_second` are rows of one party per
+steadier number, and times the cores it is the most that these could give. `cpu_seconds` is the processor time of all
+our processes, `cores_busy` the share of the machine's cores that it filled. `ids_per_second` are rows of one party per
 second; `peak_mb` is the larger party's, its helpers counted as if all were as large as the largest.
 """
 
@@ -58,6 +59,10 @@ def measure(rows: int, *, cores: int, repeats: int, reference: bool) -> Json:
         "ids_per_second": round(rows / seconds),
         "peak_mb": round(max(peaks), 1),
         "bytes_per_id": round(sent / rows, 1),
+        "cpu_seconds": round(statistics.median(cpu["ours"]), 3),
+        "cores_busy": round(
+            statistics.median(c / s for c, s in zip(cpu["ours"], ours, strict=True)) / all_cores(), 3
+        ),
         "repeats": [round(value, 3) for value in ours],
     }
     if plain:

@@ -17,6 +17,8 @@ def test_it_prints_and_writes_the_numbers(tmp_path, capsys):
     assert found["speedup"] == pytest.approx(found["reference_seconds"] / found["seconds"], rel=0.05)
     assert found["ids_per_second"] == pytest.approx(300 / found["seconds"], rel=0.05)
     assert found["peak_mb"] > 20
+    cores = found["machine_cores"]
+    assert found["cores_busy"] == pytest.approx(found["cpu_seconds"] / found["seconds"] / cores, rel=0.05)
     assert f"seconds             {found['seconds']}" in capsys.readouterr().out
 
 
