@@ -1,4 +1,4 @@
-"""The syft server of a party, closed to strangers, that tells of logins and of starts which it refuses by itself."""
+"""The syft server of a party, closed to strangers, that tells of logins, new requests and starts which it refuses."""
 
 import sys
 from collections.abc import Callable
@@ -18,13 +18,16 @@ Told = Callable[[str, bool], None]
 """Takes the e-mail of an attempt to log in, and whether it succeeded; what it raises refuses the login."""
 RefusedStart = Callable[[str, str], None]
 """Takes the name of a function and the caller's key in hex, when syft refuses a start by itself."""
+News = Callable[[], None]
+"""Called when the server has got another request; which one it says not."""
 
 
-def application(told: Told, refused_start: RefusedStart) -> "FastAPI":
+def application(told: Told, refused_start: RefusedStart, news: News) -> "FastAPI":
     """The syft server as an ASGI application; its environment must be set, and syft not imported yet.
 
-    It tells of every login before it answers, and of every start that syft refuses by itself. It takes no guests and
-    no sign-ups from its first connection on, and the module's own copies of private key and root password are gone.
+    It tells of every login before it answers, of every start that syft refuses by itself, and when there is another
+    request. It takes no guests and no sign-ups from its first connection on, and the module's own copies of private key
+    and root password are gone.
     """
     from syft.server.uvicorn import app_factory
 
@@ -36,6 +39,7 @@ def application(told: Told, refused_start: RefusedStart) -> "FastAPI":
     _close_to_strangers(server)
     _tell_of_logins(told)
     _tell_of_refused_starts(refused_start)
+    _tell_of_requests(news)
     return app
 
 
@@ -104,6 +108,21 @@ def _tell_of_refused_starts(tell: RefusedStart) -> None:
         return answer
 
     UserCodeService._call = call
+
+
+def _tell_of_requests(news: News) -> None:
+    """Where requests are kept, since there are several ways to make one; the last steps of keeping it may follow."""
+    from syft.service.request.request_stash import RequestStash
+
+    keep = RequestStash.set
+
+    def watched(self: "RequestStash", *given: object, **named: object) -> object:
+        try:
+            return keep(self, *given, **named)
+        finally:
+            news()
+
+    RequestStash.set = watched
 
 
 def _is_start(context: "AuthedServiceContext", action: object) -> bool:

@@ -49,9 +49,10 @@ def main(arguments: list[str]) -> int:
         socket.socket(fileno=int(arguments[1])) if len(arguments) == 2 else bind(state.host, state.port)
     )
     password = state.secrets()["DEFAULT_ROOT_PASSWORD"]
-    server = uvicorn.Server(_config(state))
+    news = threading.Event()
+    server = uvicorn.Server(_config(state, news))
     threading.Thread(
-        target=_serve_party, args=(state, password, server, stopping), name="steward", daemon=True
+        target=_serve_party, args=(state, password, server, news, stopping), name="steward", daemon=True
     ).start()
     threading.Thread(target=_stop_server, args=(server, stopping), name="stop", daemon=True).start()
     try:
@@ -61,13 +62,14 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def _config(state: State) -> uvicorn.Config:
+def _config(state: State, news: threading.Event) -> uvicorn.Config:
     secrets = {name: state.secrets()[name] for name in SECRETS}
     os.environ.update(server_environment(state) | secrets)
     try:
         app = application(
             lambda email, success: _tell_of_login(state, email, success),
             partial(_report_refused_start, state),
+            news.set,
         )
     finally:
         for name in SECRETS:
@@ -108,7 +110,9 @@ def _stop_server(server: uvicorn.Server, stopping: threading.Event) -> None:
     server.should_exit = True
 
 
-def _serve_party(state: State, password: str, server: uvicorn.Server, stopping: threading.Event) -> None:
+def _serve_party(
+    state: State, password: str, server: uvicorn.Server, news: threading.Event, stopping: threading.Event
+) -> None:
     """The steward's thread: see that strangers get nothing, log in, say that the server is ready, work."""
     try:
         while not server.started:
@@ -121,6 +125,7 @@ def _serve_party(state: State, password: str, server: uvicorn.Server, stopping: 
             desk,
             supervisor=lambda question: call_supervisor(state.folder, question),
             publication=lambda block: _publication(state, block),
+            news=news,
         )
         steward.run(stopping)
     except Exception as error:

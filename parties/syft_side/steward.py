@@ -6,8 +6,10 @@ foreign code is only reported, and a request is approved when the supervisor say
 template holds before and after. All tasks can be repeated, since either side may die in the middle of one.
 """
 
+import math
 import sys
 import threading
+import time
 import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -19,8 +21,13 @@ from parties.syft_side.foreign_code import LONGEST, code_warnings
 from parties.syft_side.publication import Publication
 from protocols.errors import DatasiteError, FedaccordError, PolicyError
 
-PAUSE = 1.0
-"""Seconds between two looks at syft's requests; one look costs about 15 ms of the server."""
+PAUSE = 0.25
+"""Seconds of a round: the longest that a new request waits."""
+LOOK_SECONDS = 30.0
+"""Seconds between two looks at syft's requests without news of one; a look costs the server 15 ms and more with each
+request that it keeps."""
+SETTLING_SECONDS = 3.0
+"""For so long after news each round looks: the server tells of a request a moment before others can read it."""
 INTERNAL = "internal"
 """The supervisor's refusal that says nothing about the request: it stays pending until the next start."""
 CHANGED = "the submitted code changed while it was being approved"
@@ -85,13 +92,26 @@ class Steward:
     """The loop over one desk and one supervisor.
 
     `publication` gives what is to be published for the `block` of a publish task. The address of a request in syft is
-    found by digest and author, since two analysts may submit the same request and only one is bound to it.
+    found by digest and author, since two analysts may submit the same request and only one is bound to it. `news` is
+    set whenever the server has got a request.
     """
 
-    def __init__(self, desk: Desk, supervisor: Supervisor, publication: Callable[[str], Publication]) -> None:
+    def __init__(
+        self,
+        desk: Desk,
+        supervisor: Supervisor,
+        publication: Callable[[str], Publication],
+        *,
+        news: threading.Event,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._desk = desk
         self._supervisor = supervisor
         self._publication = publication
+        self._news = news
+        self._clock = clock
+        self._looked = -math.inf
+        self._settled = -math.inf
         self._seen: set[str] = set()
         self._names: dict[str, str] = {}
         """Function names of examined requests by uid: where to look, since examining one costs the server 0.1 s."""
@@ -100,12 +120,25 @@ class Steward:
         """Works until told to stop; an error of one round is logged and the next round tried."""
         while not stopping.is_set():
             try:
-                self.look()
+                self.look_if_due()
                 self.work(PAUSE)
             except Exception as error:
                 # The supervisor may be restarting, syft may hiccup: neither may end the steward.
                 traceback.print_exception(error, limit=-3)
                 stopping.wait(PAUSE)
+
+    def look_if_due(self) -> bool:
+        """Looks if there may be a new request; whether it did. After a look that fails the next one is due."""
+        now = self._clock()
+        if self._news.is_set():
+            self._news.clear()
+            self._settled = now + SETTLING_SECONDS
+        if now >= self._settled and now < self._looked + LOOK_SECONDS:
+            return False
+        self._looked = -math.inf
+        self.look()
+        self._looked = now
+        return True
 
     def look(self) -> None:
         """Brings each pending request that wasn't settled yet to the supervisor."""

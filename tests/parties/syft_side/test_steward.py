@@ -96,7 +96,7 @@ def supervisor() -> MemorySupervisor:
 
 @pytest.fixture
 def steward(desk: MemoryDesk, supervisor: MemorySupervisor) -> Steward:
-    return Steward(desk, supervisor, lambda block: block)  # type: ignore[arg-type, return-value]
+    return Steward(desk, supervisor, lambda block: block, news=threading.Event())  # type: ignore[arg-type, return-value]
 
 
 def test_a_shim_is_ingested_once(desk: MemoryDesk, supervisor: MemorySupervisor, steward: Steward) -> None:
@@ -269,6 +269,32 @@ def test_nothing_to_do_is_nothing_done(supervisor: MemorySupervisor, steward: St
     assert supervisor.told == []
 
 
+def test_it_looks_at_news_for_a_while_and_seldom_without(
+    desk: MemoryDesk, supervisor: MemorySupervisor
+) -> None:
+    news, now = threading.Event(), [0.0]
+    steward = Steward(desk, supervisor, lambda block: block, news=news, clock=lambda: now[0])  # type: ignore[arg-type, return-value]
+
+    def looks(at: float) -> bool:
+        now[0] = at
+        return steward.look_if_due()
+
+    assert [looks(at) for at in (0.0, 0.25, 29.0)] == [True, False, False]
+    news.set()
+    assert [looks(at) for at in (29.25, 29.5, 32.0, 32.5)] == [True, True, True, False]
+    assert [looks(at) for at in (61.0, 62.0, 63.0)] == [False, True, False]
+
+
+def test_a_look_that_failed_is_made_again(desk: MemoryDesk, supervisor: MemorySupervisor) -> None:
+    steward = Steward(desk, supervisor, lambda block: block, news=threading.Event(), clock=lambda: 0.0)  # type: ignore[arg-type, return-value]
+    desk.broken = True
+    for _ in range(2):
+        with pytest.raises(DatasiteError):
+            steward.look_if_due()
+    desk.broken = False
+    assert [steward.look_if_due(), steward.look_if_due()] == [True, False]
+
+
 def test_neither_side_s_absence_ends_the_steward(desk: MemoryDesk) -> None:
     """syft fails in one round, the supervisor in the next; then both are back."""
     stopping, rounds = threading.Event(), []
@@ -281,7 +307,7 @@ def test_neither_side_s_absence_ends_the_steward(desk: MemoryDesk) -> None:
         return {"ok": True, "task": None}
 
     desk.broken = True
-    steward = Steward(desk, supervisor, lambda block: block)  # type: ignore[arg-type, return-value]
+    steward = Steward(desk, supervisor, lambda block: block, news=threading.Event())  # type: ignore[arg-type, return-value]
     mended = threading.Timer(0.3, lambda: setattr(desk, "broken", False))
     mended.start()
     thread = threading.Thread(target=steward.run, args=(stopping,))
