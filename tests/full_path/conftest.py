@@ -14,7 +14,7 @@ from protocols.records import utc_text
 from protocols.request import ComputationRequest
 from tests.full_path.lab import LONG, ROLES, SEED, SHORT, Lab, running_lab, specs
 
-LIFE = timedelta(seconds=40)
+LIFE = timedelta(seconds=60)
 
 
 @pytest.fixture(scope="package")
