@@ -26,7 +26,7 @@ from parties.links.connect import Connected, Connecting, peers_of
 from parties.links.handshake import agreed_step, hello, led_step
 from parties.running.checkpoints import KEPT, Checkpoints
 from parties.running.drive import Driver, drive, largest_message, made_up
-from parties.running.earlier import PEER, RELEASED, EarlierReleases, Held, Release, release_of, votes_in
+from parties.running.earlier import RELEASED, EarlierReleases
 from parties.running.ending import End, ending
 from parties.running.heads import Giving, HeadExchange
 from parties.running.link_identity import link_identity
@@ -34,6 +34,7 @@ from parties.running.parting import Parting
 from parties.running.passing import delete_passing, passing_at
 from parties.running.pen import WorkerPen
 from parties.running.progress import ProgressFile
+from parties.running.releasing import Releasing
 from parties.running.runspec import (
     ARTIFACTS_FILE,
     CHECKPOINTS,
@@ -51,7 +52,6 @@ from parties.running.worker_tools import Tools, check_papers
 from protocols import seeds, wire
 from protocols.approval import check_expiry
 from protocols.audit import AuditEvent
-from protocols.disclosure import releasable
 from protocols.errors import (
     FedaccordError,
     LinkError,
@@ -59,7 +59,7 @@ from protocols.errors import (
     Stopped,
 )
 from protocols.gate import Gate, ReleaseKey
-from protocols.program import Checkpoint, Json, Outcome, Program
+from protocols.program import Checkpoint, Outcome, Program
 from protocols.psi import Crew, aligned_roles, all_cores, crew_of
 from protocols.request import parse_signed
 from vertical.table import PartyData
@@ -244,16 +244,6 @@ class Worker:
             message_s=message_s,
         )
 
-    def _compared(
-        self, outcome: Outcome, released: Mapping[str, Json], keys: tuple[bytes, ...]
-    ) -> tuple[Release | None, Held]:
-        """What of the report must not be told after earlier releases; nothing to compare for a role without a block."""
-        release = release_of(self._request, self._spec.role, self._spec.run, self._tools.now())
-        if release is None:
-            return None, Held()
-        k = self._request.minimum_group
-        return release, self._earlier.compare(release, keys, outcome.people, k, votes_in(released))
-
     def _finish(
         self, outcome: Outcome, driver: Driver, computation: Computation, keys: tuple[bytes, ...]
     ) -> None:
@@ -262,9 +252,15 @@ class Worker:
         The closing head covers the alignment and what was sent and received; what is held back and the end come after
         it. At the centre of a star those are left out with whom something went wrong: each is named in the log.
         """
-        k = self._request.minimum_group
-        released = releasable(outcome.report, k)
-        release, held = self._compared(outcome, released, keys)
+        releasing = Releasing(
+            outcome,
+            keys,
+            self._earlier,
+            self._request,
+            self._spec.role,
+            self._spec.run,
+            self._tools.now(),
+        )
         write_private(self._folder / ARTIFACTS_FILE, wire.pack_arrays(dict(outcome.artifacts)))
         write_json(self._folder / TRAFFIC_FILE, {"releases": [asdict(use) for use in driver.gate.summary()]})
         if not self._aligned:
@@ -273,11 +269,7 @@ class Worker:
             self._aligned = True
         self._pen.program_finished(self._traffic)
         self._progress.phase("goodbye")
-        if self._part(driver, computation, bool(held.everything)) and not held.everything:
-            held = Held(everything=PEER)
-            if release is not None:
-                self._earlier.hold(release)
-        shown = held.of(released, outcome.report, k)
+        shown = releasing.told(held_somewhere=self._part(driver, computation, releasing.held))
         self._pen.suppressed(shown)
         result = {
             "digest": self._spec.digest,

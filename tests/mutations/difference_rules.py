@@ -7,8 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parties.running.earlier import EarlierReleases, Held, Release
+from parties.running.releasing import Releasing
 from protocols.held_back import held_back
-from protocols.program import Json
+from protocols.program import Json, Outcome
 from tests.mutations.rule import Cut, Place, Rule, Stopped
 from tests.protocols.psi.sets import people
 
@@ -77,6 +78,16 @@ def a_use_of_a_held_training(place: Place) -> None:
     stop_if_held(releases.compare(Release(block="customers", name="use-1", facts={}, model="m"), KEYS, {}, K))
 
 
+def a_peers_people(place: Place) -> None:
+    """This party's report counts people of a peer whose block differs by one person from that of an earlier release."""
+    offices, releases = place.offices(), EarlierReleases(place.folder / "released")
+    outcome = Outcome({"people": 50}, {})
+    releasing = Releasing(outcome, KEYS, releases, offices.request(), "active", 1, offices.clock())
+    shown = releasing.told(held_somewhere=True)["people"]
+    if shown != 50:
+        raise Stopped(str(shown))
+
+
 def exact(released: Mapping[str, Json], report: Mapping[str, Json], place: Place) -> None:
     """A held-back report tells its first number as it is."""
     name, value = next(iter(released.items()))
@@ -132,6 +143,12 @@ RULES = (
             f"{COMPARING}EarlierReleases._why",
             'record.get("request") == release.model and record.get("held")',
         ),
+    ),
+    differing(
+        "no number at this party either when a peer holds back",
+        "differs from an earlier release",
+        a_peers_people,
+        Cut("parties.running.releasing.Releasing.told", "held_somewhere and not self.held"),
     ),
     differing(
         "a run that is held back tells no exact score",
