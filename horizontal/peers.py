@@ -89,10 +89,8 @@ class Peers:
                 failures[client] = code
             else:
                 asked.append(client)
-            if code in (
-                "",
-                PeerTimeout.code,
-            ):  # of a message that wasn't read in time the answer may still come
+            # of a message that wasn't read in time the answer may still come
+            if code in ("", PeerTimeout.code):
                 self._owes[client] = kind
         for client in asked:
             answer = yield from self._answer(client, kind)

@@ -81,9 +81,8 @@ class LogViews:
             _, verdict = self._read(
                 session, "verification against a peer's head", lambda: verify_against(self._state, head)
             )
-        except (
-            AuditError
-        ) as error:  # nothing more is read: that would write to a log that is to be looked into
+        except AuditError as error:
+            # nothing more is read: that would write to a log that is to be looked into
             problem = f"{error}{f' ({error.remedy})' if error.remedy else ''}"
             return self._page(session, "heads.html", verdict="", problem=problem, heads=None)
         return self._heads(session, verdict)

@@ -134,10 +134,8 @@ class Decisions:
         """A denial or revocation: what ends a run must not wait for room on a disk."""
         try:
             self._documents.begin(Unfinished(decision=decision, origin=actor.origin))
-        except (
-            OSError,
-            StateError,
-        ) as error:  # a crash now would leave it unfinished; it goes on all the same
+        except (OSError, StateError) as error:
+            # a crash now would leave it unfinished; it goes on all the same
             what = f"{decision.decision} by {decision.person}"
             print(f"WARNING: {what} can't be kept before it is carried out: {error}", file=sys.stderr)
         try:
@@ -167,7 +165,7 @@ class Decisions:
         """Carries out what is left of a decision: nothing of an approval that has no entry."""
         decision, held = left.decision, left.decision in self._documents.decisions(left.decision.digest)
         ends = decision.decision is not Decision.APPROVE
-        if ends and not held:
+        if ends:  # again, though its paper is there: that is kept too when the ledger had no room for the withdrawal
             self._withdraw(decision)
         logged = self._is_logged(decision)
         if ends and not logged:

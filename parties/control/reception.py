@@ -17,15 +17,9 @@ from parties.home.journal import Actor, Journal, one_line
 from parties.home.policy_watch import WatchedPolicy
 from parties.home.state import State
 from parties.home.use_rules import forbidden
-from protocols.approval import (
-    check_expiry,
-)
+from protocols.approval import check_expiry
 from protocols.audit import AuditEvent
-from protocols.errors import (
-    FedaccordError,
-    NotApprovedError,
-    PolicyError,
-)
+from protocols.errors import FedaccordError, NotApprovedError, PolicyError
 from protocols.request import ComputationRequest, parse_signed
 from protocols.request import digest as request_digest
 

@@ -75,9 +75,8 @@ class Runner:
         self._models = models
         self._specs = RunSpecs(state, bind=bind, injected_seed=injected_seed)
         self._settling = Settling(state, ledger=ledger, journal=journal, documents=self._documents, now=now)
-        self._ends: dict[
-            tuple[str, int], tuple[str, int | None]
-        ] = {}  # how workers ended, until that is recorded
+        # how workers ended (asked, exit status), until that is recorded
+        self._ends: dict[tuple[str, int], tuple[str, int | None]] = {}
         self._workers = Workers(self._finished, command)
         self.stopping = threading.Event()
         self._starting = threading.Lock()

@@ -67,8 +67,8 @@ def prepare_folder(folder: Path, spec: RunSpec, *, resumed: bool) -> None:
     taken back: it must not be read as the new attempt's.
     """
     if resumed and folder.is_dir():
-        save_spec(folder, spec)
         begin_again(folder)
+        save_spec(folder, spec)
         return
     if folder.exists():
         shutil.rmtree(folder)

@@ -11,7 +11,7 @@ from datetime import datetime
 from parties.home.state import State
 from protocols.audit import AuditEvent, AuditLog, Result
 from protocols.errors import AuditError, FedaccordError, to_wire
-from protocols.records import Scalar
+from protocols.records import Scalar, utc_text
 
 TEXT_LIMIT = 200  # characters of a text in an entry's detail
 
@@ -32,7 +32,7 @@ class Actor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Owed:
-    """An entry that waits for room in the log, with the time of what it tells."""
+    """An entry that waits for room in the log, with the time when it was to be written."""
 
     event: AuditEvent
     result: Result
@@ -81,28 +81,35 @@ class Journal:
     def owe(self, event: AuditEvent, result: Result, target: str, **detail: Scalar) -> None:
         """One entry of the supervisor's own for something that has happened already.
 
-        When the log can't take it, as on a full disk, it is written before the next entry that it can take.
+        When the log can't take it, as on a full disk, it is written before the next entry that it can take; until then
+        it is in memory only. Its date is that of the writing, since others may have written meanwhile, and an entry
+        that is dated before the one in front of it tells of a clock that was set back; `happened` has its own time.
         """
-        self._owed.append(_Owed(event=event, result=result, target=target, detail=detail, time=self._now()))
+        now = self._now()
+        self._owed.append(_Owed(event=event, result=result, target=target, detail=detail, time=now))
         try:
-            self._pay()
+            self._pay(now)
         except AuditError as error:
             with suppress(OSError):  # where this goes to may be on the same full disk
                 print(f"supervisor: {event} of {target} isn't in the log yet: {error}", file=sys.stderr)
 
-    def _pay(self) -> None:
+    def _pay(self, now: datetime) -> None:
         """Writes what is owed, the oldest first."""
         with self._owing:
             while self._owed:
                 owed = self._owed[0]
-                self._append(owed.event, self.itself, owed.result, owed.target, owed.detail, owed.time)
+                waited = {} if owed.time == now else {"happened": utc_text(owed.time)}
+                self._append(
+                    owed.event, self.itself, owed.result, owed.target, {**owed.detail, **waited}, now
+                )
                 self._owed.popleft()
 
     def _write(
         self, event: AuditEvent, actor: Actor, result: Result, target: str, detail: Mapping[str, Scalar]
     ) -> None:
-        self._pay()
-        self._append(event, actor, result, target, detail, self._now())
+        now = self._now()
+        self._pay(now)
+        self._append(event, actor, result, target, detail, now)
 
     def _append(
         self,

@@ -165,9 +165,8 @@ def check_required(rules: Iterable[Requirement], where: str) -> None:
     Such a rule would refuse every request, since none has that setting. A computation that isn't in the catalog is
     another matter: its rules never apply, and `policy check` says so.
     """
-    from parties.catalog import (
-        CATALOG,
-    )  # the algorithms' settings; every command reads a policy, few have such a rule
+    # here, since every command reads a policy and few policies have such a rule
+    from parties.catalog import CATALOG
 
     for rule in rules:
         computation = CATALOG.get(rule.computation)

@@ -15,11 +15,7 @@ from parties.roles.rehearse import Rehearsal, rehearse
 from parties.roles.reports import report_lines
 from parties.roles.review import readable_bytes, review_text
 from parties.roles.showing import MOCK_FIELD, MOCK_MARK
-from parties.roles.standing import (
-    PENDING,
-    RUNNING,
-    PartyStatus,
-)
+from parties.roles.standing import PENDING, RUNNING, PartyStatus
 from parties.roles.standing_words import standing_text
 from parties.syft_side.access import Datasite
 from protocols.request import ComputationRequest, canonical

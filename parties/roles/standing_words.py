@@ -44,9 +44,8 @@ def status_line(status: PartyStatus) -> str:
     facts = _facts(status.answer)
     missing = facts.get("missing")
     parts = [f"{status.party:<12} {status.state}"]
-    reason = status.reason.removeprefix(
-        f"{status.state.lower()} "
-    )  # "denied by owner": its first word stands there
+    # "denied by owner": its first word stands there already
+    reason = status.reason.removeprefix(f"{status.state.lower()} ")
     parts += [text for text in (reason, str(facts.get("note", ""))) if text and status.state != RUNNING]
     if isinstance(missing, list) and missing:
         parts.append("missing: " + "; ".join(map(str, missing)))

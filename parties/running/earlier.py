@@ -82,8 +82,11 @@ class Held:
     groups: frozenset[str] = field(default_factory=frozenset)
 
     def of(self, released: Mapping[str, Json], report: Mapping[str, Json], k: int) -> dict[str, Json]:
-        """The released report without it; `report` is the one before the disclosure rules."""
-        if self.everything:
+        """The released report without it; `report` is the one before the disclosure rules.
+
+        A group that isn't a name of the report may stand behind any of its numbers, so all are held back then.
+        """
+        if self.everything or not self.groups <= released.keys():
             return held_back(released, report, k)
         return {name: held_number(k) if name in self.groups else value for name, value in released.items()}
 

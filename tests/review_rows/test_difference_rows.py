@@ -355,3 +355,9 @@ def test_R9_no_key_is_kept(tmp_path: Path) -> None:
 def test_R9_another_partys_word_is_enough() -> None:
     found = Held(everything=PEER).of({"people": 50}, {"people": 50}, K)
     assert found == {"people": held_number(K)}
+
+
+def test_R9_a_group_that_the_report_does_not_name_holds_all_its_numbers_back() -> None:
+    report = {"people": 50, "column spend": 50}
+    found = Held(groups=frozenset({"people.test"})).of(report, report, K)
+    assert found == {"people": held_number(K), "column spend": held_number(K)}

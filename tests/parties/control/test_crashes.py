@@ -16,7 +16,7 @@ from parties.home.policy import Policy, policy_text
 from parties.home.private_files import write_private
 from protocols.approval import Decision
 from protocols.audit import AuditEvent, verify
-from protocols.errors import AuditError, FedaccordError
+from protocols.errors import AuditError, DiskFullError, FedaccordError
 from protocols.request import ComputationRequest, digest
 from tests.parties.control.offices import CALLER, EMAIL, Offices, copied, make_offices, running
 from tests.parties.control.test_desk import Desk
@@ -103,8 +103,25 @@ def test_what_ends_an_approved_request_is_carried_out_and_told_once(
     killed_in(place, lambda: desk.decide(request, what))
     again = restarted(desk)
     assert told(again, request, what) == (RunState.REVOKED, 1, 1)
-    assert again.stopped in ([digest(request)], [])  # once its paper is there all was done before
+    assert again.stopped == [digest(request)]
     assert told(restarted(again), request, what) == (RunState.REVOKED, 1, 1)
+
+
+@pytest.mark.parametrize("what", [Decision.REVOKE, Decision.DENY])
+@pytest.mark.parametrize("place", WITHDRAWING)
+def test_a_withdrawal_for_which_the_ledger_had_no_room_is_carried_out_at_the_next_start(
+    desk: Desk, place: str, what: Decision, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*given: object, **named: object) -> None:
+        raise DiskFullError("the disk has no room for the ledger")
+
+    request = desk.submitted()
+    desk.decide(request, Decision.APPROVE)
+    with monkeypatch.context() as patch:
+        patch.setattr(place, full)
+        with pytest.raises(DiskFullError):
+            desk.decide(request, what)
+    assert told(restarted(desk), request, what) == (RunState.REVOKED, 1, 1)
 
 
 @pytest.mark.parametrize("place", [f"{LEDGER}note", WITHDRAWING[0], BEFORE_THE_ENTRY[0], *AFTER_THE_ENTRY])

@@ -8,7 +8,7 @@ import pytest
 from parties.home.journal import Journal
 from parties.home.state import State, init_party
 from protocols import audit_file
-from protocols.audit import AuditEvent, Result, verify
+from protocols.audit import AuditEvent, Result, check
 from protocols.errors import AuditError
 
 
@@ -31,7 +31,7 @@ def bank(tmp_path: Path) -> State:
     return init_party(tmp_path / "bank", name="bank", organisation="Bank")
 
 
-def test_owed_entries_come_first_when_there_is_room_each_with_its_own_time(
+def test_owed_entries_come_first_when_there_is_room_and_say_when_it_happened(
     bank: State, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     minutes = iter(range(60))
@@ -45,13 +45,21 @@ def test_owed_entries_come_first_when_there_is_room_each_with_its_own_time(
     with pytest.raises(AuditError):
         journal.ok(AuditEvent.STARTED, journal.itself, "request b")
     disk.full = False
+    # another writer finds room first: what is owed must not be dated before it
+    Journal(bank, lambda: datetime(2026, 1, 2, 3, 3, tzinfo=UTC)).ok(
+        AuditEvent.LOG_READ, journal.itself, "log"
+    )
     journal.ok(AuditEvent.STARTED, journal.itself, "request c")
     journal.owe(AuditEvent.RUN_FINISHED, Result.OK, "request c")
     written = list(journal.log.entries())[before:]
-    assert [(entry.event.value, entry.object[-1], entry.time[14:16]) for entry in written] == [
-        ("temporary_deleted", "a", "00"),
-        ("run_failed", "a", "01"),
-        ("started", "c", "02"),
-        ("run_finished", "c", "03"),
+    assert [
+        (entry.event.value, entry.object[-1], entry.time[14:16], dict(entry.detail).get("happened"))
+        for entry in written
+    ] == [
+        ("log_read", "g", "03", None),
+        ("temporary_deleted", "a", "03", "2026-01-02T03:00:00Z"),
+        ("run_failed", "a", "03", "2026-01-02T03:01:00Z"),
+        ("started", "c", "03", None),
+        ("run_finished", "c", "04", None),
     ]
-    verify(bank.audit_path)
+    assert check(bank.audit_path).set_back == ()
