@@ -1,8 +1,8 @@
 """Reports of a horizontal run in the form of the disclosure rules, which says of each number how many people it is of.
 
 The aggregator's: by round and client, how far that client moved the model and in which direction, or of a sum how far
-all of its clients moved it. A client's: by round,
-its training loss and FedBSS's numbers of unbiased and biased rows, and what the final model is worth on its test rows.
+all of its clients moved it. A client's: by round, its training loss and FedBSS's numbers of unbiased and biased rows,
+and what the final model is worth on its test rows.
 Lists of numbers of single epochs stay at the client.
 """
 
