@@ -62,15 +62,20 @@ class Settling:
         self._ledger.finish(
             digest, run, end.state, end.reason, self._now(), committed=sent or end.state is RunState.DONE
         )
-        if not end.logged:
-            self.tidy(digest, folder, HALF)
-        over = self._ledger.find(digest).state in (RunState.DONE, RunState.CANCELLED, RunState.REVOKED)
-        if over or end.reason in EXPIRED:  # nobody can take it up again
-            self.tidy(digest, folder)
-        if not end.logged:
-            exits: dict[str, Scalar] = {"state": end.state.value, "exit": -1 if status is None else status}
-            result = Result.FAILED if end.state is RunState.FAILED else Result.OK
-            self.log_end(digest, run, EVENTS[end.state], end.reason, result, **exits)
+        try:
+            if not end.logged:
+                self.tidy(digest, folder, HALF)
+            over = self._ledger.find(digest).state in (RunState.DONE, RunState.CANCELLED, RunState.REVOKED)
+            if over or end.reason in EXPIRED:  # nobody can take it up again
+                self.tidy(digest, folder)
+        finally:  # what can't be deleted doesn't keep the end out of the log
+            if not end.logged:
+                exits: dict[str, Scalar] = {
+                    "state": end.state.value,
+                    "exit": -1 if status is None else status,
+                }
+                result = Result.FAILED if end.state is RunState.FAILED else Result.OK
+                self.log_end(digest, run, EVENTS[end.state], end.reason, result, **exits)
         if end.reason == PEER_REVOKED:
             mark_withdrawn(folder, self.peers(digest), end.reason, self._now())
 

@@ -15,12 +15,12 @@ from parties.home.people import create_person
 from parties.home.policy import Policy, policy_text
 from parties.home.private_files import write_private
 from protocols.approval import Decision
-from protocols.audit import AuditEvent, verify
+from protocols.audit import AuditEvent, read, verify
 from protocols.errors import AuditError, DiskFullError, FedaccordError
 from protocols.request import ComputationRequest, digest
 from tests.parties.control.offices import CALLER, EMAIL, Offices, copied, make_offices, running
 from tests.parties.control.test_desk import Desk
-from tests.waiting import PATIENCE
+from tests.waiting import PATIENCE, until
 
 LEDGER = "parties.control.runs.Ledger."
 PAPERS = "parties.home.documents.Documents."
@@ -194,6 +194,22 @@ def test_a_start_cut_short_costs_no_run(desk: Desk, place: str) -> None:
         view = offices.wait(request, "DONE")
     assert (view["run"], view["used"]) == (1, 1)
     verify(offices.bank.audit_path)
+
+
+def test_what_cannot_be_deleted_does_not_keep_a_runs_end_out_of_the_log(
+    template: Offices, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refused(*given: object) -> None:
+        raise PermissionError("not ours any more")
+
+    offices = copied(template, tmp_path)
+    with running(offices, "vanish"):
+        request = offices.approved()
+        monkeypatch.setattr("parties.control.settling.delete_passing", refused)
+        assert offices.start(request)["ok"]
+        ended = AuditEvent.RUN_INTERRUPTED
+        until(lambda: [each for each in read(offices.bank.audit_path) if each.event is ended], bool)
+    assert "PermissionError" in capsys.readouterr().err
 
 
 def test_of_decisions_at_the_same_moment_each_is_taken_and_one_countersigns(desk: Desk) -> None:
