@@ -142,11 +142,12 @@ class Method:
         after = AGGREGATE[self.config.aggregation](state, contributions, self._frame())
         origin = flat(state.model, self.parameters)
         moved = flat(after.model, self.parameters) - origin
+        length = distance(moved)
         drift, direction = {}, {}
         for contribution in contributions:
             change = flat(contribution.arrays, self.parameters) - origin
             drift[contribution.client] = distance(change)
-            direction[contribution.client] = cosine(change, moved)
+            direction[contribution.client] = cosine(change, moved, (drift[contribution.client], length))
         if self.config.selection is Selection.FLASH:
             after = self.selector.remember(state, after, contributions, direction)
         rows: dict[str, Json] = {contribution.client: contribution.examples for contribution in contributions}

@@ -48,6 +48,13 @@ def train_together(model: nn.Module, jobs: Sequence[Job], config: HorizontalConf
     return [found[i] for i in range(len(jobs))]
 
 
+def _stacked(weight: Tensor, count: int) -> Tensor:
+    """`count` copies (count, ...) of a weight; matrices lie in memory as their gradients will, which adds faster."""
+    if weight.dim() != 2:
+        return torch.stack([weight] * count)
+    return torch.stack([weight.T] * count).transpose(1, 2)
+
+
 class _Stack:
     """The jobs in order of falling numbers of steps, their weights stacked and their rows in one table."""
 
@@ -58,7 +65,7 @@ class _Stack:
         self.starts = np.cumsum([0, *(len(job.examples) for job in jobs)])
         received = {name: torch.tensor(value) for name, value in jobs[0].received.items()}
         names = parameter_names(model)
-        self.weights = {name: torch.stack([received[name]] * len(jobs)) for name in names}
+        self.weights = {name: _stacked(received[name], len(jobs)) for name in names}
         self.forward = forward(model, {n: value for n, value in received.items() if n not in names})
 
     def train(self, learning_rate: float, weight_decay: float) -> list[list[float]]:
