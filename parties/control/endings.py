@@ -11,9 +11,10 @@ from parties.running.runspec import (
     ExitCode,
     Snapshot,
     State,
+    load_spec,
     read_snapshot,
 )
-from protocols.errors import DiskFullError
+from protocols.errors import DiskFullError, FedaccordError
 
 VANISHED = "worker_ended"
 """Reason of a run whose worker ended without a word."""
@@ -28,6 +29,18 @@ class RunEnd:
     state: RunState
     reason: str
     logged: bool
+
+
+def last_word(folder: Path, attempt: int) -> Snapshot | None:
+    """The newest word of this attempt's worker; None when the folder was never prepared for it.
+
+    Then what lies there is the last word of an earlier attempt, whose end is written already.
+    """
+    try:
+        prepared = load_spec(folder).attempt
+    except FedaccordError:  # missing or damaged: the word may still be this attempt's
+        return read_snapshot(folder)
+    return None if 0 < prepared < attempt else read_snapshot(folder)
 
 
 def run_end(snapshot: Snapshot | None, folder: Path, asked: str, status: int | None) -> RunEnd:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from parties.control.models import StoredModel
+from parties.control.run_state import Reservation
 from parties.home.documents import Documents
 from parties.home.state import State
 from parties.running.runspec import RunSpec
@@ -22,16 +23,17 @@ class RunSpecs:
     def made(
         self,
         digest: str,
-        run: int,
+        reservation: Reservation,
         approvals: tuple[PartyApproval, ...],
         role: str,
         model: StoredModel | None,
     ) -> RunSpec:
-        """All that the worker of this run needs to know."""
+        """All that the worker of this attempt needs to know."""
         state = self.state
         return RunSpec(
             digest=digest,
-            run=run,
+            run=reservation.run,
+            attempt=reservation.attempt,
             request=Documents(state.folder).signed_text(digest),
             approvals=approvals_text(approvals),
             role=role,

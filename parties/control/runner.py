@@ -12,7 +12,7 @@ from parties.control.endings import PEER_REVOKED, WITHDRAWN_FILE, mark_withdrawn
 from parties.control.models import Models, StoredModel
 from parties.control.run_specs import RunSpecs
 from parties.control.runs import ENDED, Ledger, Reservation, RunState
-from parties.control.settling import EVENTS, Settling
+from parties.control.settling import Settling
 from parties.control.validate import CurrentBlock, Grounds, SeatsChecked, check_start
 from parties.control.workers import (
     WORKER_COMMAND,
@@ -153,15 +153,16 @@ class Runner:
             for alignment in self._alignments.standing(digest, run, planned):
                 self._journal.ok(AuditEvent.PSI_STARTED, actor, target, run=run, **alignment.detail())
             prepare_folder(
-                folder, self._specs.made(digest, run, approvals, role, model), resumed=reservation.resumed
+                folder,
+                self._specs.made(digest, reservation, approvals, role, model),
+                resumed=reservation.resumed,
             )
             if self._injected_seed is not None:
                 self._journal.ok(AuditEvent.PRIVATE_SEED_INJECTED, self._journal.itself, target, run=run)
             self._workers.spawn(digest, run, folder)
         except (OSError, FedaccordError) as error:
             end = RunState.INTERRUPTED if reservation.resumed else RunState.FAILED
-            self._ledger.finish(digest, run, end, to_wire(error), self._now(), committed=False)
-            self._settling.log_end(digest, run, EVENTS[end], to_wire(error))
+            self._settling.end(digest, run, end, to_wire(error))
             raise StateError(f"the worker of run {run} could not be started: {error}") from error
 
     def commit(self, digest: str, run: int) -> None:
@@ -212,8 +213,10 @@ class Runner:
     def reconcile(self) -> None:
         """After a restart: runs whose worker is gone become what their progress says, or INTERRUPTED; old papers go.
 
-        Models of revoked requests are marked, when a crash came in between.
+        What is left of the end of a run is carried out first. Models of revoked requests are marked, when a crash came
+        in between.
         """
+        self._settling.finish_left()
         for digest, run in self._ledger.running():
             if alive(run_folder(self._state.runs, digest, run)):
                 threading.Thread(target=self._wait_for_old_worker, args=(digest, run), daemon=True).start()

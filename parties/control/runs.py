@@ -38,7 +38,7 @@ attempts the manifest's repetitions would bound nothing. Ten outlast a bad week 
 
 
 Within = Callable[[sqlite3.Connection, int], None]
-"""Something to be done in a reservation's transaction, for the run of this number."""
+"""Something to be done in the transaction of a reservation or an end, for the run of this number."""
 
 
 def nothing_more(database: sqlite3.Connection, run: int) -> None:
@@ -146,11 +146,20 @@ class Ledger:
                 raise StateError(f"run {run} of request {digest[:12]} is not running")
 
     def finish(
-        self, digest: str, run: int, state: RunState, reason: str, now: datetime, *, committed: bool
+        self,
+        digest: str,
+        run: int,
+        state: RunState,
+        reason: str,
+        now: datetime,
+        *,
+        committed: bool,
+        within: Within = nothing_more,
     ) -> None:
         """Writes the end of a run and of the request, unless the request was revoked; False `committed` gives it back.
 
-        A run that was committed before stays so. StateError for a state that is no end.
+        A run that was committed before stays so. `within` does more in the same transaction, as in `reserve`.
+        StateError for a state that is no end.
         """
         if state not in ENDED:
             raise StateError(f"{state} is not an end")
@@ -165,6 +174,7 @@ class Ledger:
             _set_request(
                 database, digest, state, row.reason if row.state is RunState.REVOKED else reason, now
             )
+            within(database, run)
 
     def find(self, digest: str) -> RequestRow:
         """The request; RequestError when nobody submitted it here."""
@@ -184,6 +194,14 @@ class Ledger:
                 "SELECT run FROM runs WHERE digest = ? AND state = ? ORDER BY run", (digest, RunState.DONE)
             ).fetchall()
             return tuple(int(row["run"]) for row in rows)
+
+    def attempt(self, digest: str, run: int) -> int:
+        """Number of the run's newest attempt, from 1; 0 for a run that was never reserved."""
+        with transaction(self._path) as database:
+            row = database.execute(
+                "SELECT attempts FROM runs WHERE digest = ? AND run = ?", (digest, run)
+            ).fetchone()
+            return 0 if row is None else int(row["attempts"])
 
     def running(self) -> tuple[tuple[str, int], ...]:
         """Digest and number of every run that the ledger believes to be RUNNING."""

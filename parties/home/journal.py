@@ -78,20 +78,33 @@ class Journal:
         """One entry for something that broke."""
         self._write(event, actor, Result.FAILED, target, detail)
 
-    def owe(self, event: AuditEvent, result: Result, target: str, **detail: Scalar) -> None:
-        """One entry of the supervisor's own for something that has happened already.
+    def owe(
+        self,
+        event: AuditEvent,
+        result: Result,
+        target: str,
+        *,
+        happened: datetime | None = None,
+        **detail: Scalar,
+    ) -> bool:
+        """One entry of the supervisor's own for something that has happened already; whether it is in the log now.
 
         When the log can't take it, as on a full disk, it is written before the next entry that it can take; until then
         it is in memory only. Its date is that of the writing, since others may have written meanwhile, and an entry
-        that is dated before the one in front of it tells of a clock that was set back; `happened` has its own time.
+        that is dated before the one in front of it tells of a clock that was set back; `happened` has its own time,
+        which is given for what an earlier supervisor left.
         """
         now = self._now()
-        self._owed.append(_Owed(event=event, result=result, target=target, detail=detail, time=now))
+        self._owed.append(
+            _Owed(event=event, result=result, target=target, detail=detail, time=happened or now)
+        )
         try:
             self._pay(now)
         except AuditError as error:
             with suppress(OSError):  # where this goes to may be on the same full disk
                 print(f"supervisor: {event} of {target} isn't in the log yet: {error}", file=sys.stderr)
+            return False
+        return True
 
     def _pay(self, now: datetime) -> None:
         """Writes what is owed, the oldest first."""

@@ -60,6 +60,8 @@ class RunSpec:
     digest: str
     run: int
     """Number of this run of the request, from 1."""
+    attempt: int = 0
+    """Number of this attempt of the run, from 1; 0: not told."""
     request: str
     approvals: str
     role: str
