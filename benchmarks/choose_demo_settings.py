@@ -71,7 +71,7 @@ def train(who: People, config: FedCVTConfig) -> tuple[Outcome, Outcome]:
     """Both outcomes, active first, of a run on these people after their (publicly known) alignment."""
     bank, retailer = adult.bank_data(who), adult.retailer_data(who)
     bounds = {"max_aligned_train": len(who.aligned), "max_aligned_test": len(who.test)}
-    config = replace(config, **bounds, folds=0, linear_views=0)  # they are compared here, not inside a run
+    config = replace(config, **bounds)
     seeds = {role: injected(who.seed, role) for role in ("active", "passive")}
     outcomes = one_process.train({"active": bank, "passive": retailer}, config, who.seed, seeds)
     return outcomes["active"], outcomes["passive"]
