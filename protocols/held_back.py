@@ -20,8 +20,8 @@ LARGEST_STEP = 0.2
 
 
 def reason(k: int) -> str:
-    """What stands in the report in place of a number that is held back."""
-    return f"differs from an earlier release by fewer than {k} people"
+    """What stands in the report in place of a number that is held back: "may", for who left the run can't say."""
+    return f"may differ from an earlier release by fewer than {k} people"
 
 
 def held_number(k: int) -> dict[str, Json]:
