@@ -66,7 +66,10 @@ def test_numbers_come_from_one_party_and_a_rerun_without_one_person_is_suppresse
     assert again == first, "the same people are no difference"
     _erase_one(town)
     after = described(town, "--columns", "income,job")
-    mark = {"suppressed": "difference", "reason": "may differ from an earlier release by fewer than 10 people"}
+    mark = {
+        "suppressed": "difference",
+        "reason": "may differ from an earlier release by fewer than 10 people",
+    }
     assert after == {
         "people": mark,
         "column income": {
