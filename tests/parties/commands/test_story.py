@@ -14,6 +14,7 @@ from parties.home.policy import Policy, policy_text
 from parties.home.private_files import write_private
 from parties.home.state import open_state
 from parties.home.use_rules import UseRules
+from parties.roles import requesting
 from parties.roles.owner import add_user
 from parties.roles.reviewing import record
 from protocols.approval import Decision
@@ -177,7 +178,7 @@ def test_an_unknown_person_cannot_decide(town: Town, verb: str) -> None:
 
 def test_an_approval_waits_for_a_request_that_is_on_its_way(town: Town) -> None:
     clerk = town.clerks["bank"]
-    clerk.at_work.clear()
+    clerk.look_away()
     digest = town.submit()
     threading.Timer(1.0, clerk.at_work.set).start()
     assert "is APPROVED" in good("review", "approve", digest, "--reason", "fine", "-s", town.bank).out
@@ -187,8 +188,7 @@ def test_a_start_waits_for_an_approval_that_is_on_its_way(town: Town) -> None:
     digest = town.submit()
     good("review", "show", digest, "-s", town.shop)
     good("review", "approve", digest, "--reason", "fine", "-s", town.bank)
-    town.clerks["shop"].at_work.clear()
-    later = threading.Timer(1.5, town.clerks["shop"].at_work.set)
+    town.clerks["shop"].look_away()
     record(
         open_state(town.shop, test_mode=True),
         digest,
@@ -197,8 +197,17 @@ def test_a_start_waits_for_an_approval_that_is_on_its_way(town: Town) -> None:
         reason="fine",
         passphrase=None,
     )
-    later.start()
-    said = good("request", "start", digest, "--watch", "-s", town.ana).out
+    really_wait = requesting.wait_for_approvals
+
+    def wait(*given: object) -> None:
+        def pause(seconds: float) -> None:
+            town.clerks["shop"].at_work.set()  # not before the start has looked
+            time.sleep(seconds)
+
+        really_wait(*given, sleep=pause)
+
+    with patch.object(requesting, "wait_for_approvals", wait):
+        said = good("request", "start", digest, "--watch", "-s", town.ana).out
     assert "waiting for the approval of shop" in said
     assert "DONE" in said
 
@@ -301,7 +310,7 @@ def test_the_login_is_private_and_one_account_is_enough(town: Town, tmp_path: Pa
 
 def test_an_account_may_wait_for_the_syft_server(town: Town, tmp_path: Path) -> None:
     card, told = tmp_path / "zoe" / "card.json", _account(town, "zoe", tmp_path)[4]
-    town.clerks["bank"].at_work.clear()
+    town.clerks["bank"].look_away()
     time.sleep(0.2)
     state = open_state(town.bank, test_mode=True)
     said = add_user(state, card, str(told), "zoe@lab.example.org", tmp_path / "login.json")

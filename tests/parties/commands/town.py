@@ -154,7 +154,7 @@ def write_files(folder: Path) -> tuple[Path, Path]:
 
 @dataclass
 class Clerk:
-    """Plays the steward of one party; `holds` makes it look away."""
+    """Plays the steward of one party; `look_away` makes it pause."""
 
     state: State
     site: FakeDatasite
@@ -163,11 +163,18 @@ class Clerk:
     stopping: threading.Event = field(default_factory=threading.Event)
     at_work: threading.Event = field(default_factory=threading.Event)
     _seen: set[str] = field(default_factory=set)
+    _round_lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
         self.at_work.set()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
+
+    def look_away(self) -> None:
+        """Takes no task from now on, until `at_work` is set: a round under way is over when this comes back."""
+        self.at_work.clear()
+        with self._round_lock:
+            return
 
     def end(self) -> None:
         self.stopping.set()
@@ -178,7 +185,9 @@ class Clerk:
         while not self.stopping.is_set():
             self.at_work.wait()
             try:
-                self._round()
+                with self._round_lock:
+                    if self.at_work.is_set():
+                        self._round()
             except FedaccordError:  # the supervisor is gone, perhaps within an answer: it stops before we do
                 self.stopping.wait(0.05)
 
