@@ -1,8 +1,8 @@
 """Writes the tables of docs/horizontal.md from the benchmark's files, of those that are there:
 
 python -m benchmarks.horizontal --json docs/horizontal-methods.json
-python -m benchmarks.horizontal --poisoning --setting dirichlet0.5 --json docs/horizontal-poisoning.json
-python -m benchmarks.horizontal --against flower --flower-python PATH --json docs/horizontal-flower.json
+python -m benchmarks.horizontal --poisoning --setting dirichlet0.5 --seeds 3 --json docs/horizontal-poisoning.json
+python -m benchmarks.horizontal --against flower --flower-python PATH --repeats 5 --json docs/horizontal-flower.json
 python -m docs.horizontal_benchmark
 """
 
