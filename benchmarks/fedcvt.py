@@ -20,8 +20,7 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -32,6 +31,7 @@ import torch
 from benchmarks.results_file import ResultsFile, Scores
 from benchmarks.rivals import oracles, rivals
 from benchmarks.two_views import NAMES, Dealt, TwoViews, deal, load, party_data, training_and_test
+from benchmarks.units import work_off
 from protocols.program import Json
 from protocols.seeds import injected
 from vertical import one_process
@@ -148,20 +148,6 @@ def units(given: argparse.Namespace, file: ResultsFile) -> list[Unit]:
     return found
 
 
-def finish(waiting: Sequence[Unit], jobs: int) -> Iterator[tuple[Unit, Scores, str]]:
-    """The units' scores as they are ready; with one job in this process."""
-    if jobs == 1:
-        for unit in waiting:
-            yield unit, *unit.run()
-        return
-    with ProcessPoolExecutor(jobs) as pool:
-        left: dict[Future[tuple[Scores, str]], Unit] = {pool.submit(unit.run): unit for unit in waiting}
-        while left:
-            done, _ = wait(left, return_when=FIRST_COMPLETED)
-            for future in done:
-                yield left.pop(future), *future.result()
-
-
 def run(given: argparse.Namespace, tell: Callable[[str], None], clock: Callable[[], float]) -> None:
     """All parts, in two rounds: the ablations follow from what the runs chose."""
     file = ResultsFile(given.json)
@@ -172,13 +158,7 @@ def run(given: argparse.Namespace, tell: Callable[[str], None], clock: Callable[
     for data in given.data:
         file.metrics[data] = load(data).metric
     for _ in range(2):
-        waiting, start = units(given, file), clock()
-        for done, (unit, found, note) in enumerate(finish(waiting, given.jobs), 1):
-            file.put(*unit.place, found, note)
-            rest = (clock() - start) / done * (len(waiting) - done)
-            figures = ", ".join(f"{name} {value:.4f}" for name, value in found.items())
-            place = f"{unit.data} n={unit.aligned} seed {unit.seed} {unit.part}"
-            tell(f"[{done}/{len(waiting)}, {rest / 60:.0f} min left] {place}: {figures} {note}")
+        work_off(units(given, file), file, jobs=given.jobs, tell=tell, clock=clock)
 
 
 def _setting(text: str) -> tuple[str, str | int | float | bool]:

@@ -1,14 +1,15 @@
 """The benchmark's JSON file: single scores as they come in, and what follows from them.
 
 `scores[data][n][seed][part][name]` are the finished parts: written after each, so that a killed benchmark goes on where
-it stood. `results`, `differences`, `only_active_view` and `gap_closed_total` are computed from them each time.
+it stood. What follows from them, for the benchmark itself `results`, `differences`, `only_active_view` and
+`gap_closed_total`, is computed each time.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TypeAlias, TypeVar
 
@@ -20,6 +21,9 @@ Seeds: TypeAlias = dict[str, dict[str, Scores]]
 """Scores by seed, part and name."""
 Paired: TypeAlias = dict[str, float | None]
 """Mean, standard error and number of seeds of a paired difference."""
+
+Summarise: TypeAlias = Callable[[Mapping[str, Mapping[str, Seeds]], Mapping[str, str]], dict[str, object]]
+"""What follows from scores[data][n][seed][part][name] and the metric of each data set."""
 
 RIVALS = ("aligned_only", "active_alone", "passive_alone", "stack")
 BETTER_OF = {
@@ -44,9 +48,10 @@ ALONE = {
 class ResultsFile:
     """Scores in a file; every change is written at once, whole."""
 
-    def __init__(self, path: Path) -> None:
-        """Reads what is there already."""
+    def __init__(self, path: Path, summarise: Summarise | None = None) -> None:
+        """Reads what is there already; `summarise` says what follows from the scores (None: `summary`)."""
         self.path = path
+        self._summarise = summarise or summary
         known = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
         self.scores: dict[str, dict[str, Seeds]] = known.get("scores", {})
         self.metrics: dict[str, str] = known.get("metrics", {})
@@ -103,7 +108,7 @@ class ResultsFile:
         """Writes the file; a reader sees the old one or the new one."""
         text = json.dumps(
             {
-                **summary(self.scores, self.metrics),
+                **self._summarise(self.scores, self.metrics),
                 "metrics": self.metrics,
                 "notes": self.notes,
                 "scores": self.scores,

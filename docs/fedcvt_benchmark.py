@@ -12,8 +12,10 @@ from typing import TypeAlias
 
 from matplotlib.figure import Figure
 
+from benchmarks.documents import between_marks, signed
+
 DOCS = Path(__file__).resolve().parent
-BEGIN, END = "<!-- benchmark figures: begin -->", "<!-- benchmark figures: end -->"
+MARKS = "benchmark figures"
 METHODS = {
     "fedcvt": "**FedCVT**",
     "fedcvt_no_pseudo": "no pseudo labels",
@@ -57,8 +59,8 @@ def table(found: Mapping[str, object]) -> str:
             against = differences.get(data, {}).get(n)
             row = [f"{data} ({cell['fedcvt']['metric']})", n, str(cell["fedcvt"]["n_seeds"])]
             row += [_spread(cell[name]) if name in cell else "" for name in names]
-            row += [f"{_signed(against['to_best_rival'])} ({against['best_rival']})" if against else ""]
-            row += [_signed(views.get(data, {}).get(n))]
+            row += [f"{signed(against['to_best_rival'])} ({against['best_rival']})" if against else ""]
+            row += [signed(views.get(data, {}).get(n))]
             lines.append("| " + " | ".join(row) + " |")
     total = found["gap_closed_total"]
     if total is not None:
@@ -103,22 +105,13 @@ def _spread(entry: Mapping[str, float]) -> str:
     return f"{entry['mean']:.3f} ± {entry['std']:.3f}"
 
 
-def _signed(entry: Mapping[str, float | None] | None) -> str:
-    """Mean and standard error of a paired difference."""
-    if entry is None or entry["mean"] is None:
-        return ""
-    error = "?" if entry["standard_error"] is None else f"{entry['standard_error']:.3f}"
-    return f"{entry['mean']:+.3f} ± {error}"
-
-
 def main(arguments: Sequence[str]) -> None:
     """Replaces what is between the marks of docs/fedcvt-benchmark.md and writes docs/fedcvt-benchmark.svg."""
     source = Path(arguments[0]) if arguments else DOCS / "fedcvt-benchmark.json"
     page = DOCS / "fedcvt-benchmark.md"
     found = json.loads(source.read_text(encoding="utf-8"))
-    before, rest = page.read_text(encoding="utf-8").split(BEGIN)
-    _, after = rest.split(END)
-    page.write_text(f"{before}{BEGIN}\n{table(found)}\n{END}{after}", encoding="utf-8")
+    text = between_marks(page.read_text(encoding="utf-8"), MARKS, table(found))
+    page.write_text(text, encoding="utf-8")
     plot(found, DOCS / "fedcvt-benchmark.svg")
 
 

@@ -1,14 +1,15 @@
 """Writes the demo's table into README.md, from the result.json of a demo:
 
-fedaccord demo --seeds 5 --out out/demo && python docs/readme_figures.py out/demo/result.json
+fedaccord demo --seeds 5 --out out/demo && python -m docs.readme_figures out/demo/result.json
 """
 
 import json
 import sys
 from pathlib import Path
 
+from benchmarks.documents import between_marks
+
 README = Path(__file__).resolve().parent.parent / "README.md"
-BEGIN, END = "<!-- demo figures: begin -->", "<!-- demo figures: end -->"
 NAMES = {
     "fedcvt": "**FedCVT, both parties**",
     "aligned_only": "aligned people only",
@@ -54,11 +55,10 @@ def _spread(values: list[float]) -> str:
 
 def main(path: str) -> None:
     """Replaces what is between the marks."""
-    text = README.read_text(encoding="utf-8")
-    before, rest = text.split(BEGIN)
-    _, after = rest.split(END)
     content = table(json.loads(Path(path).read_text(encoding="utf-8")))
-    README.write_text(f"{before}{BEGIN}\n{content}\n{END}{after}", encoding="utf-8")
+    README.write_text(
+        between_marks(README.read_text(encoding="utf-8"), "demo figures", content), encoding="utf-8"
+    )
 
 
 if __name__ == "__main__":

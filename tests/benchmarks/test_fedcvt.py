@@ -59,7 +59,8 @@ def test_a_second_call_finds_nothing_left_to_do(finished, capsys):
 def test_the_table_and_the_plot_follow_from_the_file(finished, tmp_path, monkeypatch):
     monkeypatch.setattr(fedcvt_benchmark, "DOCS", tmp_path)
     page = tmp_path / "fedcvt-benchmark.md"
-    page.write_text(f"before\n{fedcvt_benchmark.BEGIN}\nold\n{fedcvt_benchmark.END}\nafter\n")
+    begin, end = (f"<!-- {fedcvt_benchmark.MARKS}: {side} -->" for side in ("begin", "end"))
+    page.write_text(f"before\n{begin}\nold\n{end}\nafter\n")
     fedcvt_benchmark.main([str(finished)])
     text = page.read_text()
     assert text.startswith("before")
