@@ -581,10 +581,10 @@ def test_a_wrong_certificate_is_refused_by_name(names: Names, wrong: str) -> Non
         listening = pool.submit(
             listen,
             bind(address),
-            meeting(names.pin("bank", "retailer", pinned["listener"]), address, seconds=3.2),
+            meeting(names.pin("bank", "retailer", pinned["listener"]), address, seconds=8.2),
         )
         dialing = pool.submit(
-            dial, meeting(names.pin("retailer", "bank", pinned["dialer"]), address, seconds=3.0)
+            dial, meeting(names.pin("retailer", "bank", pinned["dialer"]), address, seconds=8.0)
         )
         with pytest.raises(PeerRefused, match="bank"):
             dialing.result()

@@ -59,7 +59,7 @@ ROOT = Path(__file__).resolve().parents[3]
 ROLES = {"bank": "active", "retailer": "passive"}
 STEPS = 500
 """Of a run that is stopped in its middle: long enough for whoever stops it to be late."""
-TOGETHER = 4.0
+TOGETHER = 10.0
 """Seconds for two workers, both ready, to meet or not to meet."""
 
 
