@@ -149,7 +149,7 @@ def train_and_evaluate(
         "groups": group_sizes(groups, len(votes["passive_only"].label) if votes else None),
         "methods": {**methods, **baselines.methods},
         "experts": pool_report(pools, labels.classes),
-        "pseudo_labels": pseudo_report(votes, groups) if votes else trained.pseudo.report(),
+        "pseudo_labels": pseudo_report(votes or {"passive_only": trained.vote}, groups),
         "loss": {"fedcvt": _curve(trained), **baselines.curves},
     }
     artifacts = {**part.pack(), **vote_artifacts(votes), **baselines.artifacts}

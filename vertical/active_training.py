@@ -12,10 +12,10 @@ from protocols.program import Checkpoint, Program
 from vertical.active_messages import exchange_step, receive_memory
 from vertical.active_side import ActiveSide
 from vertical.encoders import Representation
-from vertical.results import PseudoCount
 from vertical.schedule import Training
 from vertical.training import State, is_refresh, pack_training, restore_training, tell_step
 from vertical.views import Memory
+from vertical.vote import Vote
 
 Validate: TypeAlias = Callable[[int, Memory, Representation], None]
 """Told of a number of steps, the memory then and the passive party's views of the held-out aligned rows."""
@@ -23,11 +23,11 @@ Validate: TypeAlias = Callable[[int, Memory, Representation], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Trained:
-    """What a training leaves: the model in `side`, the loss of every step, the pseudo labels since the last refresh."""
+    """What a training leaves: model, memory, each step's loss, and the last step's vote on its passive-only people."""
 
     side: ActiveSide
     losses: list[float]
-    pseudo: PseudoCount
+    vote: Vote
     memory: Memory
 
 
@@ -49,7 +49,7 @@ def train(
     if resume is not None and start > 0:
         restore_training(side.model, side.optimiser, resume)
         losses = resume["losses"].tolist()
-    memory, pseudo = Memory.blank(config, len(training.fold.kept)), PseudoCount(0, 0)
+    memory, vote = Memory.blank(config, len(training.fold.kept)), Vote.on_nobody()
     for step in range(start, training.stop + 1):
         last = step == training.stop
         if not last and first + step > at and training.is_checkpoint(step):
@@ -60,13 +60,11 @@ def train(
                 validate(step, memory, held)
         if last:
             break
-        if is_refresh(config, step):
-            pseudo = PseudoCount(0, 0)
         result = yield from exchange_step(training.phase, side, step, memory)
         losses.append(float(result.total.detach()))
-        pseudo = pseudo.plus(result.accepted, result.candidates)
+        vote = result.passive_vote
         tell_step(side.run.observe, training.title, step, training.stop, losses)
-    return Trained(side=side, losses=losses, pseudo=pseudo, memory=memory)
+    return Trained(side=side, losses=losses, vote=vote, memory=memory)
 
 
 def _state(at: int, step: int, side: ActiveSide, losses: list[float]) -> State:

@@ -34,22 +34,6 @@ BASELINES = {
 """The linear experts, and the situation in which each is reported as a method of its own."""
 
 
-@dataclass(frozen=True, slots=True)
-class PseudoCount:
-    """Pseudo labels: how many rows were candidates, and how many of them were accepted."""
-
-    accepted: int
-    candidates: int
-
-    def report(self) -> dict[str, Json]:
-        """As a report has it: accepted ones of so many people."""
-        return {"people": self.candidates, "accepted": self.accepted}
-
-    def plus(self, accepted: int, candidates: int) -> PseudoCount:
-        """The sum with another step's count."""
-        return PseudoCount(self.accepted + accepted, self.candidates + candidates)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Baselines:
     """What the networks without the other party or without unaligned people add to the outcome."""
@@ -129,12 +113,14 @@ def group_sizes(groups: Groups, passive_only: int | None) -> Json:
 def pseudo_report(votes: Mapping[str, Vote], groups: Groups) -> Json:
     """How many people of each group were voted on and accepted; those of the passive-only ones at the top.
 
-    Of this party's own groups only people without a label were: the rest are those with one.
+    Of this party's own groups only people without a label were: the rest are those with one. Nobody may be in a vote
+    twice: the disclosure rules take its rows for people.
     """
     within: dict[str, Json] = {"aligned": len(groups.aligned_train), "active_only": len(groups.alone)}
     counts = {
         group: {
-            **PseudoCount(int(vote.accepted.sum()), len(vote.label)).report(),
+            "people": len(vote.label),
+            "accepted": int(vote.accepted.sum()),
             **({"within": within[group]} if group in within else {}),
         }
         for group, vote in votes.items()

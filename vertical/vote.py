@@ -17,6 +17,11 @@ class Vote:
     label: Tensor
     accepted: Tensor
 
+    @classmethod
+    def on_nobody(cls) -> Vote:
+        """The vote on no row."""
+        return cls(torch.zeros(0, dtype=torch.int64), torch.zeros(0, dtype=torch.bool))
+
 
 @torch.no_grad()
 def vote(logits: HeadLogits, thresholds: tuple[float, float, float]) -> Vote:

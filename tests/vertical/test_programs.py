@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from protocols.disclosure import releasable
 from protocols.errors import DataMissingError, OverlapError, ProtocolError
 from protocols.program import Checkpoint, Progress, Receive, Send, simulate
 from protocols.seeds import injected
@@ -256,11 +257,18 @@ def test_the_report_counts_and_scores_everything():
     json.dumps([left.report, right.report], allow_nan=False)
 
 
-def test_without_the_final_vote_the_last_steps_are_counted():
-    left, _ = run(*two_parties(), replace(SMALL, final_vote=False))
+@pytest.mark.parametrize("passive_only", [4, 26])
+def test_without_the_final_vote_the_last_step_s_passive_only_people_are_counted_once(passive_only):
+    config = replace(SMALL, final_vote=False, steps=6)  # three steps since the last refresh
+    left, _ = run(*two_parties(passive_only=passive_only, missing_labels=3), config)
     assert "pseudo_label" not in left.artifacts
     assert "passive_only" not in left.report["groups"]
-    assert left.report["pseudo_labels"]["people"] == SMALL.alone_batch  # one step since the last refresh
+    votes = left.report["pseudo_labels"]
+    assert votes["people"] == min(passive_only, SMALL.alone_batch)
+    assert 0 < votes["accepted"] <= votes["people"]
+    assert ("suppressed" in str(releasable(left.report, 10)["pseudo_labels"]["people"])) is (
+        passive_only < 10
+    )
 
 
 def test_both_sides_tell_their_progress():

@@ -5,13 +5,16 @@ from itertools import combinations
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from protocols.disclosure import releasable
 from tests.vertical.runs import SMALL, run, two_parties
-from vertical.results import PseudoCount
+from vertical.groups import Groups
+from vertical.results import pseudo_report
 from vertical.table import Split
+from vertical.vote import Vote
 
 K = 10
 sizes = st.integers(0, 40)
@@ -93,8 +96,18 @@ def test_test_people_without_a_label_are_not_counted_by_subtraction():
 
 @pytest.mark.parametrize(("accepted", "candidates"), [(500, 503), (3, 503), (503, 503), (0, 503), (250, 503)])
 def test_accepted_pseudo_labels_follow_the_complement_rule(accepted, candidates):
-    count = PseudoCount(accepted, candidates)
-    shown = releasable({"pseudo_labels": count.report()}, K)["pseudo_labels"]
+    nobody = np.zeros(0, np.int64)
+    groups = Groups(
+        aligned_train=nobody,
+        aligned_test=nobody,
+        alone=nobody,
+        common=0,
+        split_differs=0,
+        per_split={},
+        tag="",
+    )
+    vote = Vote(torch.zeros(candidates, dtype=torch.int64), torch.arange(candidates) < accepted)
+    shown = releasable({"pseudo_labels": pseudo_report({"passive_only": vote}, groups)}, K)["pseudo_labels"]
     numbers = counts(shown)
     for one, other in combinations(numbers, 2):
         assert abs(one - other) == 0 or abs(one - other) >= K
