@@ -34,12 +34,13 @@ import torch
 from numpy.typing import NDArray
 
 from protocols.errors import DataMissingError
-from protocols.program import Json, Observe, Outcome, Program, Send
+from protocols.program import Json, Observe, Outcome, Program, Send, silent
 from protocols.psi import ALONE, Crew, psi_client
 from protocols.seeds import PrivateSeed
-from vertical.active_messages import PASSIVE, receive_linear_views, receive_test_views, receive_votes
+from vertical.active_messages import receive_linear_views, receive_test_views, receive_votes
 from vertical.active_side import ActiveSide, Labels
 from vertical.active_training import Trained, train
+from vertical.arrays import Arrays
 from vertical.config import FedCVTConfig
 from vertical.ensemble import Known
 from vertical.groups import Groups, exchange_groups
@@ -63,6 +64,7 @@ from vertical.results import (
     told_people,
     vote_artifacts,
 )
+from vertical.roles import PASSIVE
 from vertical.schedule import (
     Training,
     baseline_training,
@@ -74,7 +76,7 @@ from vertical.schedule import (
 from vertical.search import Search
 from vertical.search_report import pool_report, search_report
 from vertical.table import PartyData
-from vertical.training import Features, Run, State, silent
+from vertical.training import Features, Run
 from vertical.vote import Vote
 
 
@@ -85,7 +87,7 @@ def active_program(
     private_seed: PrivateSeed,
     observe: Observe = silent,
     *,
-    resume: State | None = None,
+    resume: Arrays | None = None,
     rows: BlockRows = ANY_ROWS,
     crew: Crew = ALONE,
 ) -> Program[Outcome]:
@@ -104,7 +106,7 @@ def active_program(
 
 
 def train_and_evaluate(
-    data: PartyData, groups: Groups, run: Run, resume: State | None = None
+    data: PartyData, groups: Groups, run: Run, resume: Arrays | None = None
 ) -> Program[Outcome]:
     """The run from message 3 on, for groups that are known already."""
     config, n = run.config, len(groups.aligned_train)
@@ -112,7 +114,7 @@ def train_and_evaluate(
     components = yield from _components(config, groups, resume)
     search = Search.start(run, features, labels, resume)
 
-    def keep() -> State:
+    def keep() -> Arrays:
         return {**groups.pack(), "components": components, **search.pack()}
 
     yield from search.explore(keep, resume)
@@ -158,7 +160,7 @@ def train_and_evaluate(
     return Outcome(shown, {**artifacts, **kept}, told_people(groups, labels))
 
 
-def _components(config: FedCVTConfig, groups: Groups, resume: State | None) -> Program[NDArray[np.float32]]:
+def _components(config: FedCVTConfig, groups: Groups, resume: Arrays | None) -> Program[NDArray[np.float32]]:
     """The passive party's principal components of the aligned training and test rows, in this order."""
     if resume is not None:
         return resume["components"].astype(np.float32)
@@ -167,7 +169,7 @@ def _components(config: FedCVTConfig, groups: Groups, resume: State | None) -> P
     return components
 
 
-def _choose(search: Search, aligned: int, resume: State | None) -> Program[Choice]:
+def _choose(search: Search, aligned: int, resume: Arrays | None) -> Program[Choice]:
     """The configuration of the final training, which the passive party is told if there was a choice."""
     if resume is not None and (told := unpack_choice(resume)) is not None:
         return told

@@ -14,17 +14,17 @@ from protocols.chunks import chunks
 from protocols.errors import ProtocolError
 from protocols.program import Program, Send, receive
 from vertical.active_side import ActiveSide
+from vertical.arrays import to_array
 from vertical.config import FedCVTConfig
 from vertical.encoders import Representation
 from vertical.fedcvt import Objective
 from vertical.folds import Fold
 from vertical.messages import AloneViews, LinearViews, MemoryViews, Phase
 from vertical.predict import Predictor
-from vertical.training import expect_number, received, to_array
+from vertical.receiving import expect_number, receive_alone, receive_rows, received
+from vertical.roles import PASSIVE
 from vertical.views import Memory
 from vertical.vote import Vote
-
-PASSIVE = "passive"
 
 
 def exchange_step(phase: Phase, side: ActiveSide, step: int, memory: Memory) -> Program[Objective]:
@@ -71,47 +71,29 @@ def receive_memory(side: ActiveSide, fold: Fold, step: int) -> Program[tuple[Mem
 
 def receive_linear_views(config: FedCVTConfig, rows: int) -> Program[NDArray[np.float32]]:
     """The principal components of `rows` aligned people, training people first, (rows, linear_views)."""
-    components = np.zeros((rows, config.linear_views), np.float32)
     if config.linear_views == 0:
-        return components
-    bound = config.max_aligned_train + config.max_aligned_test
-    for part in chunks(rows, bound, config.evaluation_batch):
-        message = yield from receive(PASSIVE, LinearViews)
-        what = f"{LinearViews.__name__} from {PASSIVE}"
-        expect_number(message.start, part.start, what)
-        shape = (part.stop - part.start, config.linear_views)
-        components[part] = to_array(received(message.components, shape, what))
+        return np.zeros((rows, 0), np.float32)
+    parts = chunks(rows, config.max_aligned_train + config.max_aligned_test, config.evaluation_batch)
+    components = yield from receive_rows(
+        PASSIVE, LinearViews, lambda part: part.components, parts, config.linear_views
+    )
     return components
 
 
 def receive_test_views(phase: Phase, side: ActiveSide) -> Program[Representation]:
     """The passive party's views of all aligned test rows."""
-    config, size = side.run.config, len(side.features.test)
-    width = config.passive_view.width
-    views = torch.zeros(size, width)
-    for part in chunks(size, side.run.config.max_aligned_test, config.evaluation_batch):
-        message = yield from receive(PASSIVE, phase.test)
-        what = f"{phase.test.__name__} from {PASSIVE}"
-        expect_number(message.start, part.start, what)
-        views[part] = received(message.views, (part.stop - part.start, width), what)
-    return Representation.split(views, config.d)
+    config = side.run.config
+    parts = chunks(len(side.features.test), config.max_aligned_test, config.evaluation_batch)
+    views = yield from receive_rows(
+        PASSIVE, phase.test, lambda part: part.views, parts, config.passive_view.width
+    )
+    return Representation.split(torch.from_numpy(views), config.d)
 
 
 def receive_votes(predictor: Predictor) -> Program[Vote]:
     """The final pseudo labels of all passive-only people, in the passive party's order, (q,)."""
-    config, votes = predictor.config, list[Vote]()
-    position, total = 0, None
-    while total is None or position < total:
-        message = yield from receive(PASSIVE, AloneViews)
-        what = f"{AloneViews.__name__} from {PASSIVE}"
-        expect_number(message.start, position, what)
-        if total is None:
-            total = message.of
-        expect_number(message.of, total, what)
-        shape = (min(len(message.views), total - position), config.passive_view.width)
-        views = received(message.views, shape, what)
-        votes.append(predictor.vote(None, Representation.split(views, config.d)))
-        position += shape[0]
-        if shape[0] == 0 and position < total:
-            raise ProtocolError(f"{what}: no rows at {position} of {total}")
-    return Vote(torch.cat([v.label for v in votes]), torch.cat([v.accepted for v in votes]))
+    config = predictor.config
+    parts = yield from receive_alone(PASSIVE, AloneViews, config.max_passive_only, config.passive_view.width)
+    views = [Representation.split(torch.from_numpy(part), config.d) for part in parts]
+    votes = [predictor.vote(None, some) for some in views]
+    return Vote(torch.cat([vote.label for vote in votes]), torch.cat([vote.accepted for vote in votes]))

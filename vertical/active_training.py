@@ -11,9 +11,10 @@ import numpy as np
 from protocols.program import Checkpoint, Program
 from vertical.active_messages import exchange_step, receive_memory
 from vertical.active_side import ActiveSide
+from vertical.arrays import Arrays, pack_training, restore_training
 from vertical.encoders import Representation
 from vertical.schedule import Training
-from vertical.training import State, is_refresh, pack_training, restore_training, tell_step
+from vertical.training import is_refresh, tell_step
 from vertical.views import Memory
 from vertical.vote import Vote
 
@@ -34,8 +35,8 @@ class Trained:
 def train(
     training: Training,
     side: ActiveSide,
-    keep: Callable[[], State],
-    resume: State | None,
+    keep: Callable[[], Arrays],
+    resume: Arrays | None,
     validate: Validate | None = None,
 ) -> Program[Trained]:
     """The training after all its steps.
@@ -67,7 +68,7 @@ def train(
     return Trained(side=side, losses=losses, vote=vote, memory=memory)
 
 
-def _state(at: int, step: int, side: ActiveSide, losses: list[float]) -> State:
+def _state(at: int, step: int, side: ActiveSide, losses: list[float]) -> Arrays:
     """Where the run is, and the training if it has begun."""
     begun = {"losses": np.array(losses), **pack_training(side.model, side.optimiser)} if step > 0 else {}
     return {"at": np.array(at), **begun}

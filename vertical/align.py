@@ -28,8 +28,8 @@ from protocols.psi import (
 )
 from protocols.records import Scalar
 from protocols.seeds import PrivateSeed
+from vertical.roles import ACTIVE, PASSIVE
 
-ACTIVE, PASSIVE = "active", "passive"
 EVERYBODY = 10_000_000
 """The default of `max_common`."""
 SIZE_SETTINGS: Mapping[str, tuple[int, int, int]] = {"size_bucket": (0, 0, LARGEST_BUCKET)}

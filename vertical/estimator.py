@@ -33,7 +33,8 @@ from vertical.class_labels import check_no_label_among, read_labels
 from vertical.config import FedCVTConfig
 from vertical.conversion import Kinds, TableLike, columns_of, kinds_of, to_table
 from vertical.model import ActivePart, PassivePart, Prediction
-from vertical.one_process import ACTIVE, PASSIVE, train
+from vertical.one_process import train
+from vertical.roles import ACTIVE, PASSIVE
 from vertical.row_keys import Aligned, On, check_same_people, key_columns, keys_of_rows, splits_of_rows
 from vertical.slow_progress import slow_progress
 from vertical.table import PartyData, Table

@@ -25,9 +25,9 @@ from vertical.messages import (
     Phase,
     Splits,
 )
+from vertical.roles import ACTIVE, PASSIVE
 from vertical.schedule import evaluation_points, has_choice, search_trainings, step_config
 
-ACTIVE, PASSIVE = "active", "passive"
 BlockRows: TypeAlias = tuple[int, int]
 """Published upper bounds of the rows of the active and of the passive block."""
 ANY_ROWS: BlockRows = (UNBOUNDED, UNBOUNDED)

@@ -25,14 +25,20 @@ class Splits(Message):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class LinearViews(Message):
+class Part(Message):
+    """Rows of a list that is sent in parts: those from position `start` on. Its kinds add the rows."""
+
+    start: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LinearViews(Part):
     """Principal components of the passive party's features, of aligned rows from `start` on, (c, linear_views).
 
     The aligned training rows come first, then the aligned test rows. The components know no label. Columns beyond those
     that the features have are zero: the size follows from the settings, but the receiver sees how many there are.
     """
 
-    start: int
     components: NDArray[np.float32] = array(np.float32, 2)
 
 
@@ -76,23 +82,21 @@ class Choice(Message):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class TestViews(Message):
+class TestViews(Part):
     """The passive party's views of the aligned test rows from position `start` on, (c, v)."""
 
     __test__ = False  # not a test class, whatever pytest thinks of the name
 
-    start: int
     views: NDArray[np.float32] = array(np.float32, 2)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class AloneViews(Message):
+class AloneViews(Part):
     """The passive party's views of its passive-only rows from `start` on, (c, v), for the final pseudo labels.
 
     `of` is their number q, so that the receiver knows when they are complete.
     """
 
-    start: int
     of: int
     views: NDArray[np.float32] = array(np.float32, 2)
 

@@ -20,7 +20,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from protocols.errors import ModelError
+from protocols.program import silent
 from vertical.active_side import ActiveModel
+from vertical.arrays import Arrays, as_text, load_parameters, parameters, to_array
 from vertical.components import Components
 from vertical.config import FedCVTConfig
 from vertical.encoders import Representation, ViewEncoder, view_encoder
@@ -37,7 +39,6 @@ from vertical.model_arrays import (
     OWN_NETWORK,
     TAG,
     TEMPERATURES,
-    Arrays,
     pack_memory,
     pack_texts,
     read_classes,
@@ -52,8 +53,9 @@ from vertical.model_arrays import (
 from vertical.own_network import OwnNetwork, uses_own_network
 from vertical.predict import Predictor, Situation, situation_of
 from vertical.preprocess import Preprocessor
+from vertical.receiving import received
 from vertical.table import Table
-from vertical.training import Run, as_text, load_parameters, parameters, received, silent, to_array
+from vertical.training import Run
 from vertical.use_messages import EXPERTS
 from vertical.views import Memory
 

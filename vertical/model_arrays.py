@@ -6,9 +6,9 @@ Every reading function raises ModelError naming what is missing or damaged.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import fields
-from typing import TypeAlias, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -16,16 +16,15 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from protocols.errors import FedaccordError, ModelError
+from vertical.arrays import Arrays, as_text
 from vertical.config import FedCVTConfig
 from vertical.experts import LinearExperts
 from vertical.heads import HEADS
 from vertical.messages import FEDCVT
 from vertical.predict import SITUATIONS
 from vertical.preprocess import Preprocessor
-from vertical.training import as_text
 from vertical.views import Memory
 
-Arrays: TypeAlias = Mapping[str, NDArray[np.generic]]
 T = TypeVar("T")
 
 MEMORY = f"{FEDCVT.name}.memory."

@@ -7,8 +7,8 @@ import json
 import numpy as np
 
 from protocols.program import Json
+from vertical.arrays import Arrays
 from vertical.model import ActivePart, PassivePart
-from vertical.model_arrays import Arrays
 
 
 def describe(role: str, arrays: Arrays) -> dict[str, Json]:

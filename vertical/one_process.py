@@ -11,19 +11,18 @@ from dataclasses import replace
 
 import numpy as np
 
-from protocols.program import Observe, Outcome, simulate
+from protocols.program import Observe, Outcome, silent, simulate
 from protocols.psi import align_in_clear
 from protocols.seeds import PrivateSeed, injected
 from vertical import active, passive
+from vertical.arrays import Arrays
 from vertical.candidates import GIVEN
 from vertical.config import FedCVTConfig
 from vertical.groups import check_overlap, form_groups
-from vertical.model_arrays import Arrays
+from vertical.roles import ACTIVE, PASSIVE
 from vertical.table import PartyData, Split
-from vertical.training import Run, silent
+from vertical.training import Run
 from vertical.use_config import PredictConfig, UseConfig
-
-ACTIVE, PASSIVE = "active", "passive"
 
 
 def train(

@@ -15,6 +15,7 @@ import torch
 from numpy.typing import NDArray
 
 from vertical.active_side import Labels
+from vertical.arrays import load_parameters, parameters
 from vertical.calibration import calibrated_loss
 from vertical.fedcvt import learning_rate, optimizer, set_learning_rate
 from vertical.linear import Floats
@@ -24,7 +25,7 @@ from vertical.own_network import OwnNetwork
 from vertical.predict import Situation
 from vertical.schedule import evaluation_points, final_training
 from vertical.search import Search
-from vertical.training import Features, Run, load_parameters, parameters, tell_step
+from vertical.training import Features, Run, tell_step
 
 _NETWORK, _HELD_OUT, _STEPS = "own_network", "own_held_out", "own_steps"
 """Names of its arrays in a checkpoint."""

@@ -9,9 +9,10 @@ from torch import Tensor
 
 from protocols.chunks import chunks
 from protocols.errors import ProtocolError
-from protocols.program import Observe, Outcome, Program, Send, receive
+from protocols.program import Observe, Outcome, Program, Send, receive, silent
 from protocols.psi import ALONE, Crew, psi_server
 from protocols.seeds import PrivateSeed
+from vertical.arrays import Arrays, parameters, to_array
 from vertical.components import Components, fit_components
 from vertical.config import FedCVTConfig
 from vertical.encoders import ViewEncoder
@@ -19,8 +20,9 @@ from vertical.groups import Groups, exchange_groups
 from vertical.manifest import ANY_ROWS, BlockRows, psi_terms
 from vertical.messages import ALIGNED_ONLY, FEDCVT, AloneViews, Choice, LinearViews, Phase
 from vertical.model import PassivePart
-from vertical.passive_training import ACTIVE, train
+from vertical.passive_training import train
 from vertical.results import alignment_artifacts
+from vertical.roles import ACTIVE
 from vertical.schedule import (
     baseline_training,
     evaluation_points,
@@ -32,7 +34,7 @@ from vertical.schedule import (
     unpack_choice,
 )
 from vertical.table import PartyData
-from vertical.training import Features, Run, State, parameters, silent, to_array
+from vertical.training import Features, Run
 
 
 def passive_program(
@@ -42,7 +44,7 @@ def passive_program(
     private_seed: PrivateSeed,
     observe: Observe = silent,
     *,
-    resume: State | None = None,
+    resume: Arrays | None = None,
     rows: BlockRows = ANY_ROWS,
     crew: Crew = ALONE,
 ) -> Program[Outcome]:
@@ -59,7 +61,7 @@ def passive_program(
 
 
 def train_and_evaluate(
-    data: PartyData, groups: Groups, run: Run, resume: State | None = None
+    data: PartyData, groups: Groups, run: Run, resume: Arrays | None = None
 ) -> Program[Outcome]:
     """The run after the alignment, for groups that are known already."""
     config, n = run.config, len(groups.aligned_train)
@@ -117,7 +119,7 @@ def _send_linear_views(config: FedCVTConfig, components: Components, features: F
         yield Send(ACTIVE, LinearViews(part.start, sent[part]))
 
 
-def _hear_choice(config: FedCVTConfig, aligned: int, resume: State | None) -> Program[Choice]:
+def _hear_choice(config: FedCVTConfig, aligned: int, resume: Arrays | None) -> Program[Choice]:
     """The candidate and the number of steps of the final training; ProtocolError for one that wasn't compared."""
     if resume is not None and (told := unpack_choice(resume)) is not None:
         return told

@@ -14,24 +14,14 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from protocols.program import Checkpoint, Program, Send, receive
+from vertical.arrays import Arrays, pack_training, restore_training, to_array
 from vertical.encoders import ViewEncoder, view_encoder
 from vertical.fedcvt import learning_rate, optimizer, set_learning_rate
 from vertical.messages import MemoryViews
+from vertical.receiving import expect_number, received
+from vertical.roles import ACTIVE
 from vertical.schedule import Training
-from vertical.training import (
-    Features,
-    Run,
-    State,
-    expect_number,
-    is_refresh,
-    pack_training,
-    received,
-    restore_training,
-    tell_step,
-    to_array,
-)
-
-ACTIVE = "active"
+from vertical.training import Features, Run, is_refresh, tell_step
 
 
 def train(
@@ -39,7 +29,7 @@ def train(
     run: Run,
     features: Features,
     kept: Mapping[str, NDArray[np.generic]],
-    resume: State | None,
+    resume: Arrays | None,
 ) -> Program[ViewEncoder]:
     """This party's encoders after the training.
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from protocols.program import Json
 from vertical.active_side import ActiveSide, Labels
+from vertical.arrays import parameters, to_array
 from vertical.encoders import Representation
 from vertical.ensemble import OWN_EXPERT, Ensemble, Known, hidden
 from vertical.groups import Groups
@@ -21,7 +22,7 @@ from vertical.metrics import Scores, evaluate
 from vertical.own_network import OwnNetwork
 from vertical.predict import Situation
 from vertical.table import Rows
-from vertical.training import Features, parameters, to_array
+from vertical.training import Features
 from vertical.vote import Vote
 
 Artifacts = dict[str, NDArray[np.generic]]

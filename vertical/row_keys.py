@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from protocols.errors import BlockError, ConfigError
 from vertical.conversion import is_missing
-from vertical.one_process import ACTIVE, PASSIVE
+from vertical.roles import ACTIVE, PASSIVE
 from vertical.table import Rows, Split
 
 Aligned: TypeAlias = tuple[ArrayLike, ArrayLike]

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from protocols.program import Program
 from vertical.active_side import ActiveSide, Labels
 from vertical.active_training import Validate, train
+from vertical.arrays import Arrays
 from vertical.calibration import calibrated_loss, fit_temperature
 from vertical.encoders import Representation
 from vertical.folds import Fold, aligned_folds, fold_count, own_folds
@@ -26,7 +27,7 @@ from vertical.out_of_fold import OutOfFold
 from vertical.predict import SITUATIONS, Predictor, Situation
 from vertical.schedule import Training, evaluation_points, first_choice, search_trainings
 from vertical.table import Rows
-from vertical.training import Features, Run, State
+from vertical.training import Features, Run
 from vertical.views import Memory
 
 
@@ -45,7 +46,7 @@ class Search:
     found: dict[tuple[int, int], OutOfFold]
 
     @classmethod
-    def start(cls, run: Run, features: Features, labels: Labels, resume: State | None) -> Search:
+    def start(cls, run: Run, features: Features, labels: Labels, resume: Arrays | None) -> Search:
         """A search before its first training, or as far as a checkpoint has it. Without folds it finds nothing."""
         n, a = len(features.aligned), len(features.alone)
         folds = fold_count(n, run.config.folds)
@@ -70,7 +71,7 @@ class Search:
             },
         )
 
-    def explore(self, keep: Callable[[], State], resume: State | None) -> Program[None]:
+    def explore(self, keep: Callable[[], Arrays], resume: Arrays | None) -> Program[None]:
         """All trainings of the search that are not done yet."""
         for training in search_trainings(self.run.config, self.run.public_seed, len(self.features.aligned)):
             if resume is None or training.end > int(resume["at"]):
@@ -128,7 +129,7 @@ class Search:
         truth = self.truth(Situation.ACTIVE_ONLY)
         return truth[:n][said[:n]], truth[n:][said[n:]]
 
-    def pack(self) -> State:
+    def pack(self) -> Arrays:
         """What has been found, for a checkpoint."""
         return {
             name: array

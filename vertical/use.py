@@ -21,20 +21,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from protocols.chunks import chunks
-from protocols.errors import ModelError, ProtocolError
-from protocols.program import Json, Observe, Program, Send, receive
+from protocols.errors import ModelError
+from protocols.program import Json, Observe, Program, Send, receive, silent
 from protocols.psi import ALONE, Alignment, Crew, psi_client, psi_server
 from protocols.seeds import PrivateSeed
 from vertical.groups import private_order
 from vertical.manifest import ANY_ROWS, BlockRows
 from vertical.model import ActivePart, PassivePart
+from vertical.receiving import receive_alone, receive_rows
+from vertical.roles import ACTIVE, PASSIVE
 from vertical.table import PartyData, Rows, Split, Table
-from vertical.training import expect_number, received, silent, to_array
 from vertical.use_config import People, PredictConfig, UseConfig
 from vertical.use_manifest import use_terms
 from vertical.use_messages import AloneShown, CommonShown, SameModel
 
-ACTIVE, PASSIVE = "active", "passive"
 Show: TypeAlias = Callable[[Table], NDArray[np.float32]]
 """What the passive party shows of a table's people, (m, w)."""
 
@@ -154,33 +154,12 @@ def shown_report(people: UsePeople) -> dict[str, Json]:
 
 def receive_common(people: UsePeople, config: UseConfig) -> Program[NDArray[np.float32]]:
     """What the passive party shows of the common people, (m, w)."""
-    shown = np.zeros((len(people.common), config.width), np.float32)
-    for at in chunks(len(people.common), config.max_common, config.evaluation_batch):
-        message = yield from receive(PASSIVE, CommonShown)
-        what = f"{CommonShown.__name__} from {PASSIVE}"
-        expect_number(message.start, at.start, what)
-        shown[at] = received(message.views, (at.stop - at.start, config.width), what)
+    parts = chunks(len(people.common), config.max_common, config.evaluation_batch)
+    shown = yield from receive_rows(PASSIVE, CommonShown, lambda part: part.views, parts, config.width)
     return shown
 
 
-def receive_alone(config: UseConfig) -> Program[NDArray[np.float32]]:
+def receive_others(config: UseConfig) -> Program[NDArray[np.float32]]:
     """What the passive party shows of its others, (q, w)."""
-    shown, what = [np.zeros((0, config.width), np.float32)], f"{AloneShown.__name__} from {PASSIVE}"
-    position, total = 0, -1
-    while position < total or total < 0:
-        message = yield from receive(PASSIVE, AloneShown)
-        total = _total(message, config, what) if total < 0 else total
-        expect_number(message.start, position, what)
-        expect_number(message.of, total, what)
-        rows = len(message.views)
-        if not rows <= total - position or (total and not rows):
-            raise ProtocolError(f"{what}: {rows} rows at {position} of {total}")
-        shown.append(to_array(received(message.views, (rows, config.width), what)))
-        position += rows
-    return np.concatenate(shown)
-
-
-def _total(message: AloneShown, config: UseConfig, what: str) -> int:
-    if not 0 <= message.of <= config.max_passive_only:
-        raise ProtocolError(f"{what}: {message.of} people, at most {config.max_passive_only} are allowed")
-    return message.of
+    parts = yield from receive_alone(PASSIVE, AloneShown, config.max_passive_only, config.width)
+    return np.concatenate(parts)

@@ -22,19 +22,18 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from protocols.program import Json, Outcome, Program, Progress
+from vertical.arrays import to_array
 from vertical.encoders import Representation
 from vertical.model import ActivePart, PassivePart
+from vertical.roles import ACTIVE, PASSIVE
 from vertical.table import PartyData
-from vertical.training import to_array
 from vertical.use import (
-    ACTIVE,
-    PASSIVE,
     UseRun,
     agree_on_model,
     align_active,
     align_passive,
     check_part,
-    receive_alone,
+    receive_others,
     show_alone,
     shown_report,
 )
@@ -51,7 +50,7 @@ def active_program(data: PartyData, part: ActivePart, config: UseConfig, run: Us
     yield from agree_on_model(part.tag, PASSIVE)
     people = yield from align_active(data, config, run)
     run.observe(Progress("fill", 0, 1))
-    shown = part.shown((yield from receive_alone(config)), "views")
+    shown = part.shown((yield from receive_others(config)), "views")
     own = part.views(data.table.take(people.alone))
     temperature, batch = part.config.temperature, config.evaluation_batch
     passive_views = fill_in_parts(fill_passive, own, memory, temperature, batch)

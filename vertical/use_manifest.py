@@ -7,6 +7,7 @@ from protocols.psi import PsiTerms, psi_manifest
 from protocols.releases import floats, parts, release
 from protocols.request import Release
 from vertical.manifest import BlockRows
+from vertical.roles import ACTIVE, PASSIVE
 from vertical.use_config import PredictConfig, Receiver, UseConfig, VoteConfig
 from vertical.use_messages import (
     EXPERTS,
@@ -17,7 +18,6 @@ from vertical.use_messages import (
     SameModel,
 )
 
-ACTIVE, PASSIVE = "active", "passive"
 _TAG = "0" * 64
 
 

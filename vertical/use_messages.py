@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from protocols.psi import PSI_KINDS
 from protocols.wire import Message, array
+from vertical.messages import AloneViews, Part
 
 EXPERTS = (
     "joint",
@@ -36,27 +37,21 @@ class SameModel(Message):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class CommonShown(Message):
+class CommonShown(Part):
     """What the passive party shows (c, w) of the common people from position `start` on."""
 
-    start: int
     views: NDArray[np.float32] = array(np.float32, 2)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class AloneShown(Message):
+class AloneShown(AloneViews):
     """What the passive party shows (c, w) of its own other people from `start` on, of `of` in all."""
 
-    start: int
-    of: int
-    views: NDArray[np.float32] = array(np.float32, 2)
-
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Probabilities(Message):
+class Probabilities(Part):
     """Probabilities (c, k) of the people shown from `start` on: the common ones, then the others."""
 
-    start: int
     values: NDArray[np.float32] = array(np.float32, 2)
 
 

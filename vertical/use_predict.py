@@ -28,22 +28,21 @@ from numpy.typing import NDArray
 from protocols.chunks import chunks
 from protocols.errors import ModelError
 from protocols.program import Outcome, Program, Progress, Send, receive
+from vertical.arrays import Arrays, as_text
 from vertical.model import ActivePart, PassivePart, Prediction
-from vertical.model_arrays import Arrays
 from vertical.predict import Situation
+from vertical.receiving import receive_rows, received
+from vertical.roles import ACTIVE, PASSIVE
 from vertical.table import PartyData
-from vertical.training import as_text, expect_number, received
 from vertical.use import (
-    ACTIVE,
-    PASSIVE,
     UsePeople,
     UseRun,
     agree_on_model,
     align_active,
     align_passive,
     check_part,
-    receive_alone,
     receive_common,
+    receive_others,
     show_alone,
     show_common,
     shown_report,
@@ -75,7 +74,7 @@ def active_program(data: PartyData, part: ActivePart, config: PredictConfig, run
         artifacts = kept(config, people, predictions)
     else:
         if not config.only_common:
-            others = part.told((yield from receive_alone(config)), "views")
+            others = part.told((yield from receive_others(config)), "views")
             predictions.append(part.predict(None, others))
         yield from _send(config, predictions)
         artifacts = {}
@@ -159,12 +158,8 @@ def _receive(config: PredictConfig, people: UsePeople) -> Program[list[Predictio
     """Message 4: predictions for the common people, then for the others."""
     common, total = len(people.common), len(people.common)
     total += 0 if config.only_common else len(people.alone)
-    values = np.zeros((total, config.classes), np.float32)
-    for at in chunks(total, config.most_shown, config.evaluation_batch):
-        message = yield from receive(ACTIVE, Probabilities)
-        what = f"{Probabilities.__name__} from {ACTIVE}"
-        expect_number(message.start, at.start, what)
-        values[at] = received(message.values, (at.stop - at.start, config.classes), what)
+    parts = chunks(total, config.most_shown, config.evaluation_batch)
+    values = yield from receive_rows(ACTIVE, Probabilities, lambda part: part.values, parts, config.classes)
     told = yield from receive(ACTIVE, ExpertWeights)
     situations = (Situation.BOTH,) if config.only_common else (Situation.BOTH, Situation.PASSIVE_ONLY)
     weights = received(

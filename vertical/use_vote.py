@@ -22,20 +22,18 @@ from numpy.typing import NDArray
 
 from protocols.errors import DataMissingError
 from protocols.program import Json, Outcome, Program, Progress
+from vertical.arrays import Arrays, as_text
 from vertical.model import ActivePart, PassivePart
-from vertical.model_arrays import Arrays
+from vertical.roles import ACTIVE, PASSIVE
 from vertical.table import PartyData, Rows
-from vertical.training import as_text
 from vertical.use import (
-    ACTIVE,
-    PASSIVE,
     UseRun,
     agree_on_model,
     align_active,
     align_passive,
     check_part,
-    receive_alone,
     receive_common,
+    receive_others,
     show_alone,
     show_common,
     shown_report,
@@ -65,7 +63,7 @@ def active_program(data: PartyData, part: ActivePart, config: VoteConfig, run: U
         own = part.views(data.table.take(rows["aligned"]))
         votes["aligned"] = voter.vote(own, common.take(torch.tensor(at)))
         votes["active_only"] = voter.vote(part.views(data.table.take(rows["active_only"])), None)
-    shown = part.shown((yield from receive_alone(config)), "views")
+    shown = part.shown((yield from receive_others(config)), "views")
     votes["passive_only"] = voter.vote(None, shown)
     run.observe(Progress("vote", 1, 1))
     report: dict[str, Json] = {

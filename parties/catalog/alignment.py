@@ -7,6 +7,7 @@ from protocols.errors import RequestError
 from protocols.program import Outcome, Program
 from protocols.psi import PSI_KINDS, PSI_SIZE_KINDS, psi_manifest, size_manifest
 from vertical import align
+from vertical.roles import ACTIVE, PASSIVE
 
 
 def check_can_be_told(parameters: Parameters, rows: Rows, group: int) -> None:
@@ -73,7 +74,7 @@ SIZE = Computation(
         "too few are common, or perhaps too few of one party's people are not",
     ),
     parameters=lambda given, least: align.complete(align.SIZE_SETTINGS, given),
-    manifest=lambda given, rows: size_manifest(align.ACTIVE, align.PASSIVE, align.align_terms(given, rows)),
+    manifest=lambda given, rows: size_manifest(ACTIVE, PASSIVE, align.align_terms(given, rows)),
     mock_people=_size_people,
     program=_size_program,
     kinds=lambda: PSI_SIZE_KINDS,
@@ -91,7 +92,7 @@ PAIRS = Computation(
         "perhaps too few of one party's people are not",
     ),
     parameters=lambda given, least: align.complete(align.PAIRS_SETTINGS, given),
-    manifest=lambda given, rows: psi_manifest(align.ACTIVE, align.PASSIVE, align.align_terms(given, rows)),
+    manifest=lambda given, rows: psi_manifest(ACTIVE, PASSIVE, align.align_terms(given, rows)),
     mock_people=_pairs_people,
     program=_pairs_program,
     kinds=lambda: PSI_KINDS,

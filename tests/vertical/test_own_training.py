@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from protocols.program import Progress
+from protocols.program import Progress, silent
 from protocols.seeds import injected
 from tests.vertical.runs import PUBLIC_SEED, SMALL, run, two_parties
 from vertical.active_side import Labels
@@ -18,7 +18,7 @@ from vertical.model import ActivePart
 from vertical.own_training import own_expert
 from vertical.predict import Situation
 from vertical.search import Search
-from vertical.training import Features, Run, silent
+from vertical.training import Features, Run
 
 CONFIG = replace(
     SMALL, candidates="given,small", folds=3, steps=30, aligned_batch=64, learning_rate=0.05, cuts=0

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from protocols.errors import ProtocolError
-from protocols.program import Checkpoint, Progress, Send, simulate
+from protocols.program import Checkpoint, Progress, Send, silent, simulate
 from protocols.seeds import injected
 from tests.vertical.runs import PUBLIC_SEED, SMALL, run, two_parties
 from vertical.active import active_program
@@ -22,7 +22,7 @@ from vertical.passive import passive_program
 from vertical.predict import SITUATIONS, Situation
 from vertical.search import Search
 from vertical.table import PartyData
-from vertical.training import Features, Run, silent
+from vertical.training import Features, Run
 
 SEARCH = replace(SMALL, candidates="given,linear", folds=2, linear_views=4, dropout=0.1, checkpoint_every=4)
 

@@ -14,7 +14,7 @@ from vertical.encoders import Representation
 from vertical.model import ActivePart
 from vertical.model_arrays import without_memory
 from vertical.table import Split
-from vertical.use import UseRun, receive_alone, rows_asked
+from vertical.use import UseRun, receive_others, rows_asked
 from vertical.use_config import PredictConfig, UseConfig, VoteConfig, inherited
 from vertical.use_messages import AloneShown
 
@@ -122,7 +122,7 @@ def heard(*shapes) -> Representation:
         for message in views(*shapes):
             yield Send("active", message)
 
-    programs = {"active": receive_alone(UseConfig(**BOUNDS)), "passive": speaks()}
+    programs = {"active": receive_others(UseConfig(**BOUNDS)), "passive": speaks()}
     return simulate(programs)["active"]
 
 
