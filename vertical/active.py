@@ -29,6 +29,9 @@ leave their party. What A knows at the end is in its Outcome: the report may be 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -48,8 +51,9 @@ from vertical.manifest import ANY_ROWS, BlockRows, psi_terms
 from vertical.messages import ALIGNED_ONLY, FEDCVT, Choice
 from vertical.model import ActivePart
 from vertical.own_network import uses_own_network
-from vertical.own_training import own_expert
-from vertical.pooling import fit_linear, fit_pools
+from vertical.own_training import OwnExpert, own_expert
+from vertical.pooling import ExpertPool, fit_linear, fit_pools
+from vertical.predict import Situation
 from vertical.results import (
     Baselines,
     active_network_scores,
@@ -109,8 +113,30 @@ def train_and_evaluate(
     data: PartyData, groups: Groups, run: Run, resume: Arrays | None = None
 ) -> Program[Outcome]:
     """The run from message 3 on, for groups that are known already."""
+    features, labels = Features.of(data, groups, run.config, run.config.active_view), _labels(data, groups)
+    fitted = yield from _fit(groups, run, features, labels, resume)
+    return (yield from _evaluate(groups, fitted))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Fitted:
+    """What the search and the final training leave; components (n + t, w) of the aligned training and test rows."""
+
+    search: Search
+    choice: Choice
+    components: NDArray[np.float32]
+    network: OwnExpert | None
+    pools: Mapping[Situation, ExpertPool]
+    final: Training
+    trained: Trained
+    part: ActivePart
+
+
+def _fit(
+    groups: Groups, run: Run, features: Features, labels: Labels, resume: Arrays | None
+) -> Program[_Fitted]:
+    """Messages 3 and 4: the search, the experts that need no message, and the final training."""
     config, n = run.config, len(groups.aligned_train)
-    features, labels = Features.of(data, groups, config, config.active_view), _labels(data, groups)
     components = yield from _components(config, groups, resume)
     search = Search.start(run, features, labels, resume)
 
@@ -138,26 +164,43 @@ def train_and_evaluate(
         classes=labels.classes,
         tag=groups.tag,
     )
+    return _Fitted(
+        search=search,
+        choice=choice,
+        components=components,
+        network=network,
+        pools=pools,
+        final=final,
+        trained=trained,
+        part=part,
+    )
 
+
+def _evaluate(groups: Groups, fitted: _Fitted) -> Program[Outcome]:
+    """Messages 5 and 6, and the report."""
+    search, part, network, trained = fitted.search, fitted.part, fitted.network, fitted.trained
+    run, features, labels, side = search.run, search.features, search.labels, trained.side
     test = yield from receive_test_views(FEDCVT, side)
     own = Known(side.test_views(), features.test.numpy().astype(np.float64))
-    other = Known(test, components[n:].astype(np.float64))
+    other = Known(test, fitted.components[len(groups.aligned_train) :].astype(np.float64))
     methods = method_scores(part.ensemble(filling=True), own, other, labels)
-    votes = (yield from _vote(part, side)) if config.final_vote else {}
-    baselines = (yield from _baselines(final, run, features, labels)) if config.baselines else Baselines()
-    if config.baselines and network is not None:
-        methods["active_alone_network"] = active_network_scores(network.network, features, labels)
+    votes = (yield from _vote(part, side)) if run.config.final_vote else {}
+    baselines = Baselines()
+    if run.config.baselines:
+        baselines = yield from _baselines(fitted.final, run, features, labels)
+        if network is not None:
+            methods["active_alone_network"] = active_network_scores(network.network, features, labels)
     report: dict[str, Json] = {
         "groups": group_sizes(groups, len(votes["passive_only"].label) if votes else None),
         "methods": {**methods, **baselines.methods},
-        "experts": pool_report(pools, labels.classes),
+        "experts": pool_report(fitted.pools, labels.classes),
         "pseudo_labels": pseudo_report(votes or {"passive_only": trained.vote}, groups),
         "loss": {"fedcvt": _curve(trained), **baselines.curves},
+        **search_report(search, fitted.choice, network),
     }
     artifacts = {**part.pack(), **vote_artifacts(votes), **baselines.artifacts}
     kept = {**alignment_artifacts(groups), **row_artifacts(groups)}
-    shown = {**report, **search_report(search, choice, network)}
-    return Outcome(shown, {**artifacts, **kept}, told_people(groups, labels))
+    return Outcome(report, {**artifacts, **kept}, told_people(groups, labels))
 
 
 def _components(config: FedCVTConfig, groups: Groups, resume: Arrays | None) -> Program[NDArray[np.float32]]:

@@ -23,6 +23,7 @@ from vertical.fedcvt import (
 )
 from vertical.heads import Heads
 from vertical.losses import class_weights
+from vertical.schedule import refresh_number
 from vertical.table import Rows
 from vertical.training import Features, Run
 from vertical.views import Memory
@@ -171,14 +172,14 @@ class ActiveSide:
         Each party's pool is all aligned rows and then this refresh's alone rows, so aligned row i stands at i in both.
         """
         config, encoder = self.run.config, self.model.encoder
-        refresh = -(-step // config.memory_every)
-        rows = self.run.rows("active pool", len(self.features.alone), config.memory_pool, refresh)
+        alone, number = self.features.alone, refresh_number(config, step)
+        rows = self.run.rows("active pool", len(alone), config.memory_pool, number)
         own = encoder(self.features.aligned)
         place = torch.arange(own.rows)
         return Memory(
             active_unique=own.unique,
             passive_unique=passive.unique,
-            active_common=torch.cat([own.common, encoder.common(self.features.alone[rows])]),
+            active_common=torch.cat([own.common, encoder.common(alone[rows])]),
             passive_common=torch.cat([passive.common, pool]),
             active_position=place,
             passive_position=place,

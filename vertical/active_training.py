@@ -14,7 +14,7 @@ from vertical.active_side import ActiveSide
 from vertical.arrays import Arrays, pack_training, restore_training
 from vertical.encoders import Representation
 from vertical.schedule import Training
-from vertical.training import is_refresh, tell_step
+from vertical.training import tell_step
 from vertical.views import Memory
 from vertical.vote import Vote
 
@@ -44,18 +44,18 @@ def train(
     `keep` gives what a checkpoint holds besides the training itself; `resume` is the state that the run goes on from,
     which may lie before this training. `validate` is called at each of its evaluation points.
     """
-    config, first, losses = training.config, training.first, list[float]()
+    first, losses = training.first, list[float]()
     at = 0 if resume is None else int(resume["at"])
     start = training.local_step(at)
     if resume is not None and start > 0:
         restore_training(side.model, side.optimiser, resume)
         losses = resume["losses"].tolist()
-    memory, vote = Memory.blank(config, len(training.fold.kept)), Vote.on_nobody()
+    memory, vote = Memory.blank(training.config, len(training.fold.kept)), Vote.on_nobody()
     for step in range(start, training.stop + 1):
         last = step == training.stop
         if not last and first + step > at and training.is_checkpoint(step):
             yield Checkpoint(first + step, {**keep(), **_state(first + step, step, side, losses)})
-        if training.phase.memory and (last or is_refresh(config, step)):
+        if training.is_refresh(step):
             memory, held = yield from receive_memory(side, training.fold, step)
             if validate is not None and step in training.points:
                 validate(step, memory, held)

@@ -27,7 +27,7 @@ OWN_FOLDS = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Pool:
+class ExpertPool:
     """One situation's mixture, with the held-out logits (n, k) by expert and labels (n,), -1 where unknown, behind it.
 
     The first `aligned` rows are aligned people, the others active-only ones. Without held-out people there are no rows,
@@ -63,7 +63,7 @@ def fit_linear(search: Search, components: NDArray[np.float32]) -> tuple[LinearE
 
 def fit_pools(
     search: Search, choice: Choice, linear: HeldOut, network: OwnExpert | None
-) -> dict[Situation, Pool]:
+) -> dict[Situation, ExpertPool]:
     """The pool of each situation, for the chosen candidate and number of steps; without folds no `network` is asked."""
     n = len(search.labels.aligned)
     held = np.concatenate(
@@ -79,20 +79,20 @@ def fit_pools(
     return {situation: _pool(search, choice, situation, experts[situation]) for situation in Situation}
 
 
-def _pool(search: Search, choice: Choice, situation: Situation, others: Mapping[str, Floats]) -> Pool:
+def _pool(search: Search, choice: Choice, situation: Situation, others: Mapping[str, Floats]) -> ExpertPool:
     """The pool of the heads and the `others`."""
     config, truth = search.run.config, search.truth(situation)
     found = search.found.get((choice.candidate, choice.steps))
     if config.folds == 0:
-        return Pool(mixture=fixed_mixture({"joint": 1.0}), logits={}, labels=truth[:0])
+        return ExpertPool(mixture=fixed_mixture({"joint": 1.0}), logits={}, labels=truth[:0])
     names = expert_names(situation, components=config.linear_views > 0)
     prior = dict.fromkeys(names, 1.0)
     if found is None:
-        return Pool(mixture=fixed_mixture(prior), logits={}, labels=truth[:0])
+        return ExpertPool(mixture=fixed_mixture(prior), logits={}, labels=truth[:0])
     heads = {name: found.logits(situation, head) for name, head in HEAD_EXPERTS[situation].items()}
     said = np.isfinite(heads["joint"]).all(axis=1)  # a rest that doesn't divide into folds was never held out
     logits = {name: values[said] for name, values in {**heads, **others}.items()}
-    return Pool(
+    return ExpertPool(
         mixture=fit_mixture(logits, truth[said], prior),
         logits=logits,
         labels=truth[said],

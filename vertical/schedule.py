@@ -56,9 +56,18 @@ class Training:
         period = self.config.memory_every
         return self.phase.memory and step % (-(-self.config.checkpoint_every // period) * period) == 0
 
+    def is_refresh(self, step: int) -> bool:
+        """Whether the memory is sent before `step`; after the last one it always is. Never in a baseline."""
+        return self.phase.memory and (step % self.config.memory_every == 0 or step == self.stop)
+
     def local_step(self, at: int) -> int:
         """The step of this training where step `at` of the run stands: 0 before it, `stop` after it."""
         return min(max(at - self.first, 0), self.stop)
+
+
+def refresh_number(config: FedCVTConfig, step: int) -> int:
+    """Which refresh of the memory the one before `step` is, from 0; each has a pool of its own."""
+    return -(-step // config.memory_every)
 
 
 def evaluation_points(config: FedCVTConfig) -> tuple[int, ...]:

@@ -19,7 +19,7 @@ from vertical.linear import Floats, Integers, mean_loss
 from vertical.messages import Choice
 from vertical.metrics import calibration_error, evaluate
 from vertical.own_training import OwnExpert
-from vertical.pooling import Pool
+from vertical.pooling import ExpertPool
 from vertical.predict import Situation
 from vertical.schedule import evaluation_points
 from vertical.search import Search
@@ -52,7 +52,7 @@ def search_report(search: Search, choice: Choice, network: OwnExpert | None) -> 
     return {"search": report}
 
 
-def pool_report(pools: Mapping[Situation, Pool], classes: Sequence[str]) -> dict[str, Json]:
+def pool_report(pools: Mapping[Situation, ExpertPool], classes: Sequence[str]) -> dict[str, Json]:
     """By situation: the experts' weights, held-out scores and calibration, and the best of them.
 
     With only the active party's view the weights are fitted on all its people and the scores are those of the larger
@@ -67,7 +67,7 @@ def _fewest(groups: Sequence[Integers]) -> Integers:
     return min(labelled, key=lambda labels: np.count_nonzero(labels >= 0), default=groups[0])
 
 
-def _told(pool: Pool) -> Pool:
+def _told(pool: ExpertPool) -> ExpertPool:
     """Only the aligned people behind a pool or only the active-only ones, whichever have more labels."""
     known, end = pool.labels >= 0, pool.aligned
     rows = slice(end, None) if known[end:].sum() > known[:end].sum() else slice(0, end)
@@ -78,7 +78,7 @@ def _told(pool: Pool) -> Pool:
     )
 
 
-def _situation(whole: Pool, classes: Sequence[str]) -> dict[str, Json]:
+def _situation(whole: ExpertPool, classes: Sequence[str]) -> dict[str, Json]:
     pool = _told(whole)
     mixture, labels = pool.mixture, pool.labels
     people = _people(labels, classes)
@@ -99,7 +99,7 @@ def _situation(whole: Pool, classes: Sequence[str]) -> dict[str, Json]:
     }
 
 
-def _expert(pool: Pool, name: str) -> dict[str, float | None]:
+def _expert(pool: ExpertPool, name: str) -> dict[str, float | None]:
     """Weight and held-out scores of one expert, with the calibration error before its temperature too."""
     at, labels = pool.mixture.names.index(name), pool.labels
     return {
@@ -110,7 +110,7 @@ def _expert(pool: Pool, name: str) -> dict[str, float | None]:
     }
 
 
-def _calibrated(pool: Pool, name: str) -> Floats:
+def _calibrated(pool: ExpertPool, name: str) -> Floats:
     temperature = float(pool.mixture.temperatures[pool.mixture.names.index(name)])
     return log_probabilities(pool.logits[name], temperature)
 

@@ -89,11 +89,6 @@ class Features:
         return replace(self, aligned=self.aligned[aligned], alone=self.alone[alone])
 
 
-def is_refresh(config: FedCVTConfig, step: int) -> bool:
-    """Whether the memory is refreshed before `step`."""
-    return step % config.memory_every == 0
-
-
 def tell_step(observe: Observe, phase: str, step: int, of: int, losses: Sequence[float] = ()) -> None:
     """Reports the first step, every `PROGRESS_EVERY`th and the last, with the mean of the last so many losses.
 
