@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from vertical.linear import Floats
 
-Features: TypeAlias = NDArray[np.float32] | Floats
+Numbers: TypeAlias = NDArray[np.float32] | Floats
 
 _RANK = 1e-6  # a deviation below this share of the largest counts as zero
 _ROUNDING = 1e-12  # so does one below this share of the largest entry
@@ -32,7 +32,7 @@ class Components:
         """Number r of components."""
         return self.axes.shape[1]
 
-    def transform(self, features: Features) -> Floats:
+    def transform(self, features: Numbers) -> Floats:
         """Components (m, r) of features (m, f), in the units of the features."""
         result: Floats = (features.astype(np.float64) - self.centre) @ self.axes
         return result
@@ -56,7 +56,7 @@ class Components:
         )
 
 
-def fit_components(features: Features, most: int) -> Components:
+def fit_components(features: Numbers, most: int) -> Components:
     """The leading components of features (m, f), at most `most`, fewer where the rank is lower.
 
     Each axis has its largest entry (the first of equal ones) above zero, so that equal rows give equal signs.

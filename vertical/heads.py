@@ -52,16 +52,6 @@ class Heads(nn.Module):
         self.joint = classifier(config, active + passive, classes, generator)
         self.classes = classes
 
-    def active_logits(self, active: Representation) -> Tensor:
-        """f^A, (n, k)."""
-        logits: Tensor = self.active(active.joined())
-        return logits
-
-    def passive_logits(self, passive: Representation) -> Tensor:
-        """f^B, (n, k)."""
-        logits: Tensor = self.passive(passive.joined())
-        return logits
-
     def joint_logits(self, active: Representation, passive: Representation) -> Tensor:
         """f^AB on both views of the same rows, (n, k); either may be a filled one."""
         logits: Tensor = self.joint(torch.cat([active.joined(), passive.joined()], dim=1))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-Labels = NDArray[np.int64]
+Codes = NDArray[np.int64]
 Scores = NDArray[np.float32] | NDArray[np.float64]
 
 
@@ -35,7 +35,7 @@ class Evaluation:
     warnings: tuple[str, ...]
 
 
-def evaluate(logits: Scores, labels: Labels) -> Evaluation:
+def evaluate(logits: Scores, labels: Codes) -> Evaluation:
     """Metrics of logits or log-probabilities (n, k) against class codes (n,); rows with code -1 don't count."""
     known = labels >= 0
     scores, true = logits[known], labels[known]
@@ -63,7 +63,7 @@ def evaluate(logits: Scores, labels: Labels) -> Evaluation:
     )
 
 
-def auc(logits: Scores, labels: Labels) -> Metric:
+def auc(logits: Scores, labels: Codes) -> Metric:
     """Area under the ROC curve of logits (n, k) and class codes (n,).
 
     More than two classes: one against the rest, mean over the classes that have people inside and outside.
@@ -104,7 +104,7 @@ def mean_ranks(score: Scores) -> NDArray[np.float64]:
     return result
 
 
-def calibration_error(log_chances: Scores, labels: Labels, bins: int = 10) -> float | None:
+def calibration_error(log_chances: Scores, labels: Codes, bins: int = 10) -> float | None:
     """Expected calibration error of log-probabilities (n, k): mean distance of confidence and accuracy.
 
     Over equally wide bins of the top probability, weighted by their rows (Guo et al., ICML 2017). Rows with code -1
@@ -120,6 +120,6 @@ def calibration_error(log_chances: Scores, labels: Labels, bins: int = 10) -> fl
     return float(np.abs(gap).sum() / len(right))
 
 
-def balanced_accuracy(predicted: Labels, true: Labels) -> float:
+def balanced_accuracy(predicted: Codes, true: Codes) -> float:
     """Mean over the classes present in `true` (n,) of the share predicted right; n > 0."""
     return float(np.mean([np.mean(predicted[true == c] == c) for c in np.unique(true)]))

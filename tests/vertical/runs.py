@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from protocols.program import Outcome, simulate
+from protocols.program import Checkpoint, Outcome, silent, simulate
 from protocols.seeds import injected
 from vertical.active import active_program
 from vertical.config import FedCVTConfig
@@ -64,15 +64,49 @@ def two_parties(
     )
 
 
+def programs(
+    active: PartyData,
+    passive: PartyData,
+    config: FedCVTConfig,
+    *,
+    seed=0,
+    observe=silent,
+    resume=(None, None),
+):
+    """Both programs of a run by role; `observe` is told of the active party's progress."""
+    seeds = injected(seed, "active"), injected(seed, "passive")
+    return {
+        "active": active_program(active, config, PUBLIC_SEED, seeds[0], observe, resume=resume[0]),
+        "passive": passive_program(passive, config, PUBLIC_SEED, seeds[1], resume=resume[1]),
+    }
+
+
+def watch(program, see):
+    """The program; `see` is told of each effect and may give back another one."""
+    value = None
+    while True:
+        try:
+            effect = program.send(value)
+        except StopIteration as end:
+            return end.value
+        value = yield see(effect) or effect
+
+
+def keep_checkpoints(states):
+    """What `watch` needs to copy the states of checkpoints into `states` by step."""
+
+    def see(effect):
+        if isinstance(effect, Checkpoint):
+            states[effect.step] = {name: array.copy() for name, array in effect.state.items()}
+
+    return see
+
+
 def run(
     active: PartyData, passive: PartyData, config: FedCVTConfig, *, seed=0, observe=None, resume=(None, None)
 ):
     """The outcomes of a whole run, active first."""
-    programs = {
-        "active": active_program(active, config, PUBLIC_SEED, injected(seed, "active"), resume=resume[0]),
-        "passive": passive_program(passive, config, PUBLIC_SEED, injected(seed, "passive"), resume=resume[1]),
-    }
-    results = simulate(programs, observe=observe)
+    results = simulate(programs(active, passive, config, seed=seed, resume=resume), observe=observe)
     left, right = results["active"], results["passive"]
     assert isinstance(left, Outcome)
     assert isinstance(right, Outcome)

@@ -8,13 +8,8 @@ import pytest
 import torch
 from torch import Tensor
 
+from tests.vertical.tensors import D, random
 from vertical.attention import attend, attention_weights
-
-D = torch.float64
-
-
-def random(*shape: int, seed: int = 0) -> Tensor:
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=D)
 
 
 def slow(query: Tensor, keys: Tensor, values: Tensor, temperature: float, hidden: list[set[int]]) -> Tensor:

@@ -10,15 +10,10 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from tests.vertical.tensors import D, random
 from vertical import attention, chunked_attention
 from vertical.attention import attend
 from vertical.chunked_attention import attend_in_chunks
-
-D = torch.float64
-
-
-def random(*shape: int, seed: int = 0, dtype: torch.dtype = D) -> Tensor:
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=dtype)
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from tests.vertical.tensors import D, random
 from vertical.choices import EncoderKind, PseudoWeighting, Schedule
 from vertical.config import FedCVTConfig
 from vertical.encoders import Representation, view_encoder
@@ -26,15 +27,10 @@ from vertical.heads import Heads
 from vertical.losses import class_weights, cross_entropy, difference, similarity
 from vertical.views import Memory, fill_active, fill_passive, with_live_rows
 
-D = torch.float64
 CONFIG = FedCVTConfig(
     d=2, pseudo_from=0, pseudo_ramp=0, threshold_joint=0.0, threshold_active=0.0, threshold_passive=0.0
 )
 SURE = 50  # a step at which pseudo labels have full weight
-
-
-def random(*shape: int, seed: int) -> Tensor:
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=D)
 
 
 def view(rows: int, seed: int) -> Representation:
@@ -115,11 +111,11 @@ def slow_total(config: FedCVTConfig, made: Heads, v: StepViews, m: Memory, y: St
     true = torch.cat([y.aligned, y.alone])
     total = cross_entropy(joint, true)
     total = total + cross_entropy(
-        torch.cat([made.active_logits(v.active_aligned), made.active_logits(v.active_alone)]), true
+        torch.cat([made.active(v.active_aligned.joined()), made.active(v.active_alone.joined())]), true
     )
-    total = total + cross_entropy(made.passive_logits(v.passive_aligned), y.aligned)
+    total = total + cross_entropy(made.passive(v.passive_aligned.joined()), y.aligned)
     guesses = made.joint_logits(filled_active, v.passive_alone)
-    others = made.active_logits(filled_active), made.passive_logits(v.passive_alone)
+    others = made.active(filled_active.joined()), made.passive(v.passive_alone.joined())
     losses = []
     for i in range(v.passive_alone.rows):
         choices = {int(logits[i].argmax()) for logits in (guesses, *others)}
@@ -222,11 +218,11 @@ def test_active_alone_trains_only_the_active_head_when_the_fill_is_off() -> None
     config, made = replace(CONFIG, fill=False), heads()
     got = objective(config, made, views(0, 4, 0), nobody(), labels([], [0, 1, 2, 0]), step=SURE)
     got.total.backward()
-    expected = cross_entropy(made.active_logits(view(4, seed=11)), torch.tensor([0, 1, 2, 0]))
+    expected = cross_entropy(made.active(view(4, seed=11).joined()), torch.tensor([0, 1, 2, 0]))
     assert got.terms["active"] == pytest.approx(expected.item())
     assert got.terms["joint"] == got.terms["passive"] == 0.0
-    for name, parameter in made.named_parameters():
-        assert parameter.grad is None or bool(parameter.grad.any()) == name.startswith("active.")
+    trained = {name for name, p in made.named_parameters() if p.grad is not None and bool(p.grad.any())}
+    assert trained == {name for name, _ in made.active.named_parameters("active")}
 
 
 def test_fill_off_leaves_alone_rows_out_of_joint_head_and_vote() -> None:

@@ -9,13 +9,8 @@ import pytest
 import torch
 from torch import Tensor
 
+from tests.vertical.tensors import D, random
 from vertical.losses import class_weights, cross_entropy, difference, similarity
-
-D = torch.float64
-
-
-def random(*shape: int, seed: int = 0) -> Tensor:
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=D)
 
 
 def test_cross_entropy_worked() -> None:

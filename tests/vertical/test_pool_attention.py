@@ -6,17 +6,13 @@ import pytest
 import torch
 from torch import Tensor
 
+from tests.vertical.tensors import D, random
 from vertical import pool_attention
 from vertical.attention import attend
 from vertical.pool_attention import Pool, attend_pool
 
-D = torch.float64
 AT = torch.tensor([3, 0])
 OWN = torch.tensor([3, -1, 1])
-
-
-def random(*shape: int, seed: int = 0) -> Tensor:
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=D)
 
 
 def a_pool(live: Tensor, rows: int = 5, at: Tensor = AT) -> Pool:

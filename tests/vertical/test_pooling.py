@@ -54,10 +54,12 @@ def test_the_report_has_weights_scores_and_the_best_of_each_situation(searched):
     json.dumps(left.report, allow_nan=False)
 
 
-def test_the_mixture_is_no_worse_on_held_out_people_than_equal_weights(searched):
+def test_the_mixture_is_about_as_good_on_held_out_people_as_the_best_expert(searched):
+    """Any weights are at least as good as the worst expert, as the logarithm is concave: that would say nothing."""
     _, (left, _) = searched
     for entry in left.report["experts"].values():
-        assert entry["mixture"]["loss"] <= max(expert["loss"] for expert in entry["experts"].values())
+        losses = sorted(expert["loss"] for expert in entry["experts"].values())
+        assert entry["mixture"]["loss"] < losses[0] + 0.1 * (losses[-1] - losses[0])
 
 
 def test_the_analyst_gets_experts_only_where_enough_people_stand_behind_them(searched):

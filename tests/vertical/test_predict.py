@@ -12,6 +12,7 @@ from tests.vertical.runs import SMALL, run, two_parties
 from vertical.encoders import Representation
 from vertical.heads import Heads
 from vertical.predict import Predictor, Situation
+from vertical.preprocess import Preprocessor
 from vertical.views import Memory
 
 
@@ -112,8 +113,6 @@ def test_without_memory_a_fill_is_zero_and_finite():
 
 def test_the_votes_of_a_run_are_those_of_its_artifacts():
     """Rebuilt from what the two parties keep, the model gives the released pseudo labels again."""
-    from vertical.preprocess import Preprocessor
-
     active, passive = two_parties()
     left, right = run(active, passive, SMALL)
     heads = Heads(SMALL, 2, torch.Generator())

@@ -11,21 +11,10 @@ import pytest
 from protocols.disclosure import releasable
 from protocols.errors import DataMissingError, OverlapError, ProtocolError
 from protocols.program import Checkpoint, Progress, Receive, Send, simulate
-from protocols.seeds import injected
 from protocols.wire import encode
-from tests.vertical.runs import PUBLIC_SEED, SMALL, party, run, two_parties
-from vertical.active import active_program
-from vertical.config import FedCVTConfig
-from vertical.messages import PassiveViews, ViewGradients
-from vertical.passive import passive_program
-from vertical.table import PartyData, Split
-
-
-def programs(active: PartyData, passive: PartyData, config: FedCVTConfig):
-    return {
-        "active": active_program(active, config, PUBLIC_SEED, injected(0, "active")),
-        "passive": passive_program(passive, config, PUBLIC_SEED, injected(0, "passive")),
-    }
+from tests.vertical.runs import SMALL, keep_checkpoints, party, programs, run, two_parties, watch
+from vertical.messages import PassiveViews, Splits, ViewGradients
+from vertical.table import Split
 
 
 @pytest.mark.parametrize(("aligned", "minimum"), [(0, 1), (1, 2), (2, 3)])
@@ -275,11 +264,7 @@ def test_both_sides_tell_their_progress():
     seen: list[Progress] = []
     active, passive = two_parties()
     config = replace(SMALL, steps=45, baselines=True)
-    both = {
-        "active": active_program(active, config, PUBLIC_SEED, injected(0, "active"), seen.append),
-        "passive": passive_program(passive, config, PUBLIC_SEED, injected(0, "passive")),
-    }
-    simulate(both)
+    simulate(programs(active, passive, config, observe=seen.append))
     assert [(p.step, p.of) for p in seen if p.phase == "fedcvt"] == [(1, 45), (20, 45), (40, 45), (45, 45)]
     assert [p.loss is None for p in seen if p.phase == "fedcvt"] == [True, False, False, False]
     assert list(dict.fromkeys(p.phase for p in seen)) == ["align", "active_alone", "fedcvt", "aligned_only"]
@@ -295,18 +280,10 @@ def test_a_run_resumed_from_checkpoints_gives_the_same_bits(changes):
     config = replace(SMALL, steps=11, checkpoint_every=4, baselines=True, **changes)
     states = {"active": {}, "passive": {}}
 
-    def recording(role, program):
-        value = None
-        while True:
-            try:
-                effect = program.send(value)
-            except StopIteration as end:
-                return end.value
-            if isinstance(effect, Checkpoint):
-                states[role][effect.step] = {name: array.copy() for name, array in effect.state.items()}
-            value = yield effect
-
-    both = {role: recording(role, program) for role, program in programs(active, passive, config).items()}
+    both = {
+        role: watch(program, keep_checkpoints(states[role]))
+        for role, program in programs(active, passive, config).items()
+    }
     whole = simulate(both)
     assert list(states["active"]) == list(states["passive"]) == [6]  # 4 rounded up to the refreshes, every 3
     again = run(active, passive, config, resume=(states["active"][6], states["passive"][6]))
@@ -317,15 +294,15 @@ def test_a_run_resumed_from_checkpoints_gives_the_same_bits(changes):
 
 def _corrupt(program, kind, change):
     """The program, whose first message of `kind` is replaced by `change(message)`."""
-    value, done = None, False
-    while True:
-        try:
-            effect = program.send(value)
-        except StopIteration as end:
-            return end.value
-        if isinstance(effect, Send) and type(effect.message) is kind and not done:
-            effect, done = Send(effect.to, change(effect.message)), True
-        value = yield effect
+    changed = []
+
+    def see(effect):
+        if isinstance(effect, Send) and type(effect.message) is kind and not changed:
+            changed.append(effect)
+            return Send(effect.to, change(effect.message))
+        return None
+
+    return watch(program, see)
 
 
 @pytest.mark.parametrize(
@@ -349,8 +326,6 @@ def test_a_wrong_message_of_the_peer_ends_the_run(role, kind, change, match):
 
 
 def test_splits_of_the_wrong_people_end_the_run():
-    from vertical.messages import Splits
-
     both = programs(*two_parties(), SMALL)
     both["passive"] = _corrupt(both["passive"], Splits, lambda m: Splits(m.split[1:]))
     with pytest.raises(ProtocolError, match="sent splits of 51 people, 52 are common"):

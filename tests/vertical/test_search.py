@@ -9,44 +9,19 @@ import pytest
 import torch
 
 from protocols.errors import ProtocolError
-from protocols.program import Checkpoint, Progress, Send, silent, simulate
+from protocols.program import Progress, Send, silent, simulate
 from protocols.seeds import injected
-from tests.vertical.runs import PUBLIC_SEED, SMALL, run, two_parties
-from vertical.active import active_program
+from tests.vertical.runs import PUBLIC_SEED, SMALL, keep_checkpoints, programs, run, two_parties, watch
 from vertical.active_side import Labels
 from vertical.config import FedCVTConfig
 from vertical.folds import aligned_folds
 from vertical.messages import Choice, PassiveViews, ViewGradients
 from vertical.out_of_fold import OutOfFold
-from vertical.passive import passive_program
 from vertical.predict import SITUATIONS, Situation
 from vertical.search import Search
-from vertical.table import PartyData
 from vertical.training import Features, Run
 
 SEARCH = replace(SMALL, candidates="given,linear", folds=2, linear_views=4, dropout=0.1, checkpoint_every=4)
-
-
-def programs(
-    active: PartyData, passive: PartyData, config: FedCVTConfig, *, observe=silent, resume=(None, None)
-):
-    return {
-        "active": active_program(
-            active, config, PUBLIC_SEED, injected(0, "active"), observe, resume=resume[0]
-        ),
-        "passive": passive_program(passive, config, PUBLIC_SEED, injected(0, "passive"), resume=resume[1]),
-    }
-
-
-def watch(program, see):
-    """The program; `see` is told of each effect and may give back another one."""
-    value = None
-    while True:
-        try:
-            effect = program.send(value)
-        except StopIteration as end:
-            return end.value
-        value = yield see(effect) or effect
 
 
 def searched(config: FedCVTConfig = SEARCH, **sizes: int):
@@ -196,15 +171,8 @@ def test_a_run_resumed_anywhere_in_its_search_gives_the_same_bits():
     active, passive = two_parties(aligned=14, test=5, active_only=9, passive_only=8)
     states: dict[str, dict] = {"active": {}, "passive": {}}
 
-    def see_of(role):
-        def see(effect):
-            if isinstance(effect, Checkpoint):
-                states[role][effect.step] = {name: array.copy() for name, array in effect.state.items()}
-
-        return see
-
     both = programs(active, passive, SEARCH)
-    whole = simulate({role: watch(program, see_of(role)) for role, program in both.items()})
+    whole = simulate({role: watch(program, keep_checkpoints(states[role])) for role, program in both.items()})
     assert list(states["active"]) == list(states["passive"])
     # Four trainings of 7 steps, a checkpoint (4 rounded up to refreshes, every 3: at 6) in each and at each start.
     assert [at for at in states["active"] if at < 28] == [6, 7, 13, 14, 20, 21, 27]

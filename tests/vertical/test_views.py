@@ -9,16 +9,12 @@ import pytest
 import torch
 from torch import Tensor
 
+from tests.vertical.tensors import D, random
 from vertical.config import FedCVTConfig
 from vertical.encoders import Representation
 from vertical.views import Memory, fill_active, fill_passive, with_live_rows
 
-D = torch.float64
 ALIGNED, WIDTH = 4, 3
-
-
-def random(*shape: int, seed: int) -> Tensor:
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=D)
 
 
 def view(rows: int, seed: int) -> Representation:
