@@ -88,23 +88,15 @@ class FedCVT:
         """
         tables = {ACTIVE: columns_of(active), PASSIVE: columns_of(passive)}
         keys = keys_of_rows(tables, on, aligned)
-        features = {
-            role: {name: column for name, column in table.items() if name not in key_columns(on)}
-            for role, table in tables.items()
-        }
-        codes, classes = read_labels(labels, missing_label, len(keys[ACTIVE]))
-        check_no_label_among(features[ACTIVE], codes)
         splits = splits_of_rows(keys, test)
+        codes, classes = read_labels(labels, missing_label, len(keys[ACTIVE]))
+        features = {role: _without(table, key_columns(on)) for role, table in tables.items()}
+        check_no_label_among(features[ACTIVE], codes)
         data = {
-            role: PartyData(
-                keys=keys[role],
-                table=to_table(columns),
-                split=splits[role],
-                labels=codes if role == ACTIVE else None,
-                classes=tuple(map(str, classes)) if role == ACTIVE else (),
-            )
+            role: PartyData(keys=keys[role], table=to_table(columns), split=splits[role])
             for role, columns in features.items()
         }
+        data[ACTIVE] = replace(data[ACTIVE], labels=codes, classes=tuple(map(str, classes)))
         seeds = {role: injected(self.seed, role) for role in data}
         told = slow_progress("FedCVT") if observe is None else observe
         outcomes = train(data, _bounded(self.config, data), self.seed, seeds, told)
@@ -165,6 +157,11 @@ class FedCVT:
         if own is not None and shown is not None and own.rows != len(shown):
             raise BlockError(f"{own.rows} rows of the active party, {len(shown)} of the passive one")
         return here.predict(own, None if shown is None else here.told(shown, "passive views"))
+
+
+def _without(table: Mapping[str, object], names: tuple[str, ...]) -> dict[str, object]:
+    """The columns but for these."""
+    return {name: column for name, column in table.items() if name not in names}
 
 
 def _table(given: TableLike, kinds: Kinds) -> Table:
