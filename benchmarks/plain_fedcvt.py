@@ -29,8 +29,9 @@ from protocols.seeds import PrivateSeed, derive, public_order
 from vertical.choices import EncoderKind, PseudoWeighting
 from vertical.config import FedCVTConfig
 from vertical.encoders import view_encoder
-from vertical.fedcvt import learning_rate, pseudo_weight
+from vertical.fedcvt import pseudo_weight
 from vertical.heads import Heads
+from vertical.optimiser import learning_rate
 from vertical.preprocess import Preprocessor
 from vertical.table import PartyData
 

@@ -12,17 +12,10 @@ import torch
 from torch import Tensor, nn
 
 from vertical.encoders import Representation, ViewEncoder, view_encoder
-from vertical.fedcvt import (
-    Objective,
-    StepLabels,
-    StepViews,
-    learning_rate,
-    objective,
-    optimizer,
-    set_learning_rate,
-)
+from vertical.fedcvt import Objective, StepLabels, StepViews, objective
 from vertical.heads import Heads
 from vertical.losses import class_weights
+from vertical.optimiser import adamw, take_step
 from vertical.schedule import refresh_number
 from vertical.table import Rows
 from vertical.training import Features, Run
@@ -100,32 +93,20 @@ class ActiveSide:
             features=features,
             labels=labels,
             model=model,
-            optimiser=optimizer(run.config, model.parameters()),
+            optimiser=adamw(run.config, model.parameters()),
             class_weights=class_weights(labels.training(), classes) if run.config.class_balance else None,
             temperatures=temperatures,
         )
 
-    def aligned_rows(self, step: int) -> Rows:
-        """Aligned rows of a step, as the passive party derives them too, (b,)."""
-        return self.run.rows("aligned", len(self.features.aligned), self.run.config.aligned_batch, step)
-
-    def alone_rows(self, step: int) -> Rows:
-        """Active-only rows of a step; nobody else knows or needs them."""
-        return self.run.rows("active only", len(self.features.alone), self.run.config.alone_batch, step)
-
-    def step(self, step: int, memory: Memory, aligned: Tensor, alone: Tensor) -> Objective:
-        """One optimiser step on the passive party's views, aligned (b, v_B) and alone (e, v_B).
-
-        The program does the three parts one by one, so that both parties work at the same time.
-        """
-        result = self.differentiate(step, self.own_half(step), memory, aligned, alone)
-        self.update(step)
-        return result
-
     def own_half(self, step: int) -> OwnHalf:
-        """The part of a step that needs nothing from the passive party."""
-        rows, own_alone = self.aligned_rows(step), self.alone_rows(step)
-        batch = torch.cat([self.features.aligned[rows], self.features.alone[own_alone]])
+        """The part of a step that needs nothing from the passive party.
+
+        The passive party derives the aligned rows too; of the active-only ones nobody else knows or needs any.
+        """
+        config, features = self.run.config, self.features
+        rows = self.run.rows("aligned", len(features.aligned), config.aligned_batch, step)
+        own_alone = self.run.rows("active only", len(features.alone), config.alone_batch, step)
+        batch = torch.cat([features.aligned[rows], features.alone[own_alone]])
         own = self.model.encoder(batch, self.run.generator(f"{self.name} step {step}"))
         return OwnHalf(
             rows=rows,
@@ -162,8 +143,7 @@ class ActiveSide:
 
     def update(self, step: int) -> None:
         """Moves this party's parameters along the gradients of `differentiate`."""
-        set_learning_rate(self.optimiser, learning_rate(self.run.config, step))
-        self.optimiser.step()
+        take_step(self.optimiser, self.run.config, step)
 
     @torch.no_grad()
     def memory(self, step: int, passive: Representation, pool: Tensor) -> Memory:

@@ -6,14 +6,12 @@ FedCVT (arXiv 2008.10838).
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from vertical.choices import PseudoWeighting, Schedule
+from vertical.choices import PseudoWeighting
 from vertical.config import FedCVTConfig
 from vertical.encoders import Representation
 from vertical.heads import HeadLogits, Heads
@@ -223,26 +221,3 @@ def _agreement(config: FedCVTConfig, views: StepViews, keys: Memory) -> dict[str
         "sim_active": similarity(all_active.unique, all_active.common),
         "sim_passive": similarity(all_passive.unique, all_passive.common),
     }
-
-
-def optimizer(config: FedCVTConfig, parameters: Iterable[nn.Parameter]) -> torch.optim.AdamW:
-    """The optimiser of one party over its own parameters; each parameter belongs to exactly one.
-
-    `foreach` gives the bits of torch's default in fewer calls; its fused form is quicker still but rounds otherwise.
-    """
-    return torch.optim.AdamW(
-        parameters, lr=config.learning_rate, weight_decay=config.weight_decay, foreach=True
-    )
-
-
-def learning_rate(config: FedCVTConfig, step: int) -> float:
-    """Learning rate at `step` (from 0): constant, or half a cosine from `learning_rate` down towards 0."""
-    if config.schedule == Schedule.CONSTANT:
-        return config.learning_rate
-    return config.learning_rate * 0.5 * (1.0 + math.cos(math.pi * step / config.steps))
-
-
-def set_learning_rate(optimiser: torch.optim.Optimizer, rate: float) -> None:
-    """Give every parameter group this learning rate."""
-    for group in optimiser.param_groups:
-        group["lr"] = rate

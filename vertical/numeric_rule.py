@@ -1,11 +1,13 @@
 """How a numeric column becomes features, fitted on a party's own training rows. numpy only.
 
 A value is first laid on a scale without heavy tails, then gets mean 0 and deviation 1, and is clipped to +-CLIP.
-Ways of `Scaling` (ours): "standard" takes the value as it is; "auto" replaces it, where the column has heavy tails, by
-sign(x) log(1 + |x| / unit), where unit is the median size of its non-zero values (dates have no zero: for them "auto"
-is then "robust"); "quantile" replaces it by the normal
-score of its rank among the training rows, linear between at most KNOTS of them; "robust" takes the value as it is, but
-centres on the median and divides by the distance of the quartiles.
+Ways of `Scaling` (ours):
+
+- "standard" takes the value as it is;
+- "auto" replaces it, where the column has heavy tails, by sign(x) log(1 + |x| / unit), where unit is the median size of
+  its non-zero values (dates have no zero: for them "auto" is then "robust");
+- "quantile" replaces it by the normal score of its rank among the training rows, linear between at most KNOTS of them;
+- "robust" takes the value as it is, but centres on the median and divides by the distance of the quartiles.
 
 Beside it stand 0/1 features "at least this much" for a few cuts (ours): with them a linear model can follow any shape,
 such as the income of middle age or the capital gain that only some people have. The cuts are quantiles of the training

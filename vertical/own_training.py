@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 from vertical.active_side import Labels
 from vertical.arrays import load_parameters, parameters
 from vertical.calibration import calibrated_loss
-from vertical.fedcvt import learning_rate, optimizer, set_learning_rate
 from vertical.linear import Floats
 from vertical.losses import class_weights, cross_entropy
 from vertical.messages import Choice
+from vertical.optimiser import adamw, take_step
 from vertical.own_network import OwnNetwork
 from vertical.predict import Situation
 from vertical.schedule import evaluation_points, final_training
@@ -100,7 +100,7 @@ def _train(
     """Trains on all rows given; yields the number of steps done after each, and tells of it."""
     config, rows, codes = run.config, features.training(), labels.training()
     by_class = class_weights(codes, len(labels.classes)) if config.class_balance else None
-    optimiser = optimizer(config, network.parameters())
+    optimiser = adamw(config, network.parameters())
     losses: list[float] = []
     for step in range(stop):
         batch = run.rows("active only", len(rows), config.aligned_batch + config.alone_batch, step)
@@ -108,10 +108,9 @@ def _train(
         logits = network(rows[known], run.generator(f"{name} step {step}"))
         weights = None if by_class is None else by_class[codes[known]]
         loss = cross_entropy(logits, codes[known], weights=weights, smoothing=config.label_smoothing)
-        set_learning_rate(optimiser, learning_rate(config, step))
         optimiser.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
-        optimiser.step()
+        take_step(optimiser, config, step)
         losses.append(float(loss.detach()))
         tell_step(run.observe, name, step, stop, losses)
         yield step + 1

@@ -12,8 +12,8 @@ from torch import Tensor
 
 from vertical.arrays import to_array
 from vertical.encoders import ViewEncoder, view_encoder
-from vertical.fedcvt import learning_rate, optimizer, set_learning_rate
 from vertical.messages import MemoryViews
+from vertical.optimiser import adamw, take_step
 from vertical.schedule import Training, refresh_number
 from vertical.training import Features, Run
 
@@ -48,7 +48,7 @@ class PassiveSide:
             run=run,
             features=features,
             encoder=encoder,
-            optimiser=optimizer(config, encoder.parameters()),
+            optimiser=adamw(config, encoder.parameters()),
         )
 
     def batch(self, step: int) -> Batch:
@@ -68,8 +68,7 @@ class PassiveSide:
         """One optimiser step along the loss's gradients in the step's views, both (b + e, v)."""
         self.optimiser.zero_grad()
         views.backward(gradients)  # type: ignore[no-untyped-call]
-        set_learning_rate(self.optimiser, learning_rate(self.training.config, step))
-        self.optimiser.step()
+        take_step(self.optimiser, self.training.config, step)
 
     @torch.no_grad()
     def memory(self, step: int) -> MemoryViews:

@@ -14,7 +14,7 @@ Shapes: a active-only people, q passive-only people, n aligned training people o
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -40,7 +40,14 @@ from vertical.use import (
 from vertical.use_config import UseConfig
 from vertical.views import Memory, fill_active, fill_passive
 
-Fill = Callable[..., Representation]
+
+class Fill(Protocol):
+    """`fill_passive` or `fill_active`."""
+
+    def __call__(
+        self, known: Representation, memory: Memory, /, *, temperature: float, rows: Tensor | None
+    ) -> Representation:
+        """The missing view of people whose other view is known."""
 
 
 def active_program(data: PartyData, part: ActivePart, config: UseConfig, run: UseRun) -> Program[Outcome]:

@@ -17,14 +17,12 @@ from vertical.fedcvt import (
     Objective,
     StepLabels,
     StepViews,
-    learning_rate,
     objective,
-    optimizer,
     pseudo_weight,
-    set_learning_rate,
 )
 from vertical.heads import Heads
 from vertical.losses import class_weights, cross_entropy, difference, similarity
+from vertical.optimiser import adamw, learning_rate, take_step
 from vertical.views import Memory, fill_active, fill_passive, with_live_rows
 
 CONFIG = FedCVTConfig(
@@ -392,9 +390,9 @@ def test_cosine_learning_rate_falls_from_full_to_almost_nothing() -> None:
         [0.1, 0.1 * (1 + math.sqrt(0.5)) / 2, 0.05, 0.1 * (1 - math.sqrt(0.5)) / 2]
     )
     assert learning_rate(replace(config, schedule=Schedule.CONSTANT), 3) == 0.1
-    made = optimizer(config, heads().parameters())
-    set_learning_rate(made, 0.025)
-    assert [group["lr"] for group in made.param_groups] == [0.025]
+    made = adamw(config, heads().parameters())
+    take_step(made, config, 2)
+    assert [group["lr"] for group in made.param_groups] == pytest.approx([0.05])
 
 
 # The joint model (AC-16): linear encoders, full overlap, only the joint head's loss
@@ -415,7 +413,7 @@ def training(
     active, passive = (encoder.double() for encoder in two_encoders(config, generator))
     made = Heads(config, 2, generator).double()
     own, rest = [*active.parameters(), *made.parameters()], [*passive.parameters()]
-    steppers = [optimizer(config, group) for group in ((own, rest) if split else ([*own, *rest],))]
+    steppers = [adamw(config, group) for group in ((own, rest) if split else ([*own, *rest],))]
     bank, shop, y = (
         random(64, 3, seed=7)[order],
         random(64, 2, seed=8)[order],

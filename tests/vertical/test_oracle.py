@@ -13,8 +13,9 @@ from tests.vertical.runs import PUBLIC_SEED, SMALL, party, run, two_parties
 from vertical.choices import EncoderKind, Normalisation, Scaling, ViewShape
 from vertical.config import FedCVTConfig
 from vertical.encoders import view_encoder
-from vertical.fedcvt import StepLabels, StepViews, learning_rate, objective
+from vertical.fedcvt import StepLabels, StepViews, objective
 from vertical.heads import Heads
+from vertical.optimiser import learning_rate
 from vertical.preprocess import fit
 from vertical.table import Split
 from vertical.views import Memory
