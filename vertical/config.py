@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 
 from protocols.errors import ConfigError
@@ -44,7 +44,8 @@ class FedCVTConfig:
     `max_aligned_train`, `max_aligned_test` and `max_passive_only` people used of each group.
     `size_bucket` fills both sets of the alignment up with dummies to a multiple of it (0: not), to hide their sizes;
     `final_vote` tells how many passive-only people there are all the same.
-    Search: `candidates` names of configurations to compare (see `vertical.candidates`), `folds` of the aligned training
+    Search: `candidates` names of configurations to compare, each with its own encoder, dropout, noise, smoothing and
+    learning rate: linear, small, wide, image, or "given", the settings as they stand; `folds` of the aligned training
     rows (0: no search; the settings are used as they stand and nothing is calibrated), `early_stopping` also compares
     fewer steps.
     `linear_views` principal components that the passive party sends for the linear experts (0: none).
@@ -123,6 +124,23 @@ class FedCVTConfig:
             raise ConfigError(
                 f"minimum_overlap {self.minimum_overlap} exceeds max_aligned_train {self.max_aligned_train}"
             )
+
+    def check_effect(self) -> None:
+        """ConfigError for a setting that isn't the default, while each candidate replaces it by another value.
+
+        For where a person gives settings; a request that was approved with such a one stays readable.
+        """
+        overrides = [CANDIDATES[name] for name in self.candidate_names]
+        for setting in fields(self):
+            value = getattr(self, setting.name)
+            others = [override.get(setting.name, value) for override in overrides]
+            if value != setting.default and value not in others:
+                raise ConfigError(
+                    f"{setting.name}={value} has no effect: each of the candidates"
+                    f" {', '.join(self.candidate_names)} has its own",
+                    remedy=f"candidates={GIVEN!r} takes the settings as they stand, '{GIVEN},linear' compares them with"
+                    " another candidate; without a search, folds=0, they stand too",
+                )
 
     @property
     def active_view(self) -> ViewShape:

@@ -26,7 +26,9 @@ def _parameters(given: Mapping[str, object], minimum_overlap: int) -> Parameters
             f"unknown parameters: {', '.join(unknown)}", remedy=f"there are: {', '.join(known)}"
         )
     values = {**given, "minimum_overlap": minimum_overlap}
-    return FedCVTConfig(**values).to_parameters()  # type: ignore[arg-type]  # the config checks every value
+    config = FedCVTConfig(**values)  # type: ignore[arg-type]  # the config checks every value
+    config.check_effect()
+    return config.to_parameters()
 
 
 def _manifest(parameters: Parameters, rows: Rows) -> tuple[Release, ...]:

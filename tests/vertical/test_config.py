@@ -81,3 +81,37 @@ def test_parameters_must_be_complete_known_and_single() -> None:
         FedCVTConfig.from_parameters(parameters[1:])
     with pytest.raises(ConfigError, match="twice"):
         FedCVTConfig.from_parameters([*parameters, parameters[0]])
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"encoder": "mlp", "candidates": "linear"},
+        {"dropout": 0.7},
+        {"input_noise": 0.0},
+        {"label_smoothing": 0.1, "candidates": "small,wide"},
+        {"learning_rate": 0.5, "candidates": "wide"},
+    ],
+)
+def test_a_setting_that_every_candidate_replaces_is_refused_where_it_is_given(
+    changes: dict[str, object],
+) -> None:
+    config = FedCVTConfig(**changes)  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match=f"{next(iter(changes))}=.* has no effect: each of the candidates"):
+        config.check_effect()
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"encoder": "mlp", "candidates": "given"},
+        {"encoder": "mlp", "dropout": 0.5, "candidates": "given,linear"},
+        {"learning_rate": 0.5, "folds": 0},
+        {"learning_rate": 0.004, "candidates": "wide"},  # what the candidate has itself
+        {"hidden": 16},  # the linear candidate leaves it as it is
+        {"steps": 10, "cuts": 0},
+    ],
+)
+def test_a_setting_that_some_candidate_keeps_may_be_given(changes: dict[str, object]) -> None:
+    FedCVTConfig(**changes).check_effect()  # type: ignore[arg-type]
