@@ -2,6 +2,7 @@
 
 import csv
 import io
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -27,8 +28,8 @@ def write_own_rows(state: State, start: str, out: Path) -> str:
     """Writes the newest finished run's rows of the request that begins with `start`, one line per person (0600).
 
     The export is logged first. Raises RequestError when there is no such request, RevokedRun when consent to it ended,
-    StateError for a file that exists or a run that left nothing about this party's people, BlockError when the block
-    was replaced since.
+    StateError for a file that exists, and for a request that has no finished run or left nothing about this party's
+    people, BlockError when the block was replaced since.
     """
     digest, run, request = _finished(state, start)
     if Ledger(state.ledger_path).find(digest).state is RunState.REVOKED:
@@ -39,7 +40,8 @@ def write_own_rows(state: State, start: str, out: Path) -> str:
     if left is None:
         raise StateError(
             f"run {run} of request {digest[:12]} left nothing about people of {state.name}",
-            remedy="another party is the receiver; see `fedaccord review show`",
+            remedy="a prediction goes to its receiver alone, and a vote tells of this party's own people only if it was"
+            " asked for with unlabelled = true; see `fedaccord review show`",
         )
     check_new_file(out)
     key, keys = _keys(state, request)
@@ -52,16 +54,33 @@ def write_own_rows(state: State, start: str, out: Path) -> str:
 
 
 def _finished(state: State, start: str) -> tuple[str, int, ComputationRequest]:
-    """Digest, newest finished run and text of the request, among those whose computation leaves rows."""
+    """Digest, newest finished run and text of the request, among those that left rows of people."""
     ledger, documents = Ledger(state.ledger_path), Documents(state.folder)
     found: dict[str, tuple[int, ComputationRequest]] = {}
+    others: dict[str, str] = {}
     for row in ledger.all():
         request, runs = documents.request(row.digest).request, ledger.done_runs(row.digest)
         computation = catalog.CATALOG.get(request.computation)
-        if runs and computation is not None and computation.own_rows is not None:
+        if computation is None or computation.own_rows is None:
+            others[row.digest] = f"is of {request.computation}, which leaves nothing about single people"
+        elif not runs:
+            others[row.digest] = "has no finished run"
+        else:
             found[row.digest] = (runs[-1], request)
+    if not any(digest.startswith(start.lower()) for digest in found):
+        _say_why(others, start)
     digest = chosen(list(found), start, state.name)
     return digest, *found[digest]
+
+
+def _say_why(others: Mapping[str, str], start: str) -> None:
+    """StateError with what is wrong with the one request that begins with `start`, if there is one."""
+    meant = [digest for digest in others if start and digest.startswith(start.lower())]
+    if len(meant) == 1:
+        raise StateError(
+            f"request {meant[0][:12]} {others[meant[0]]}",
+            remedy="name the finished request of a prediction or of a vote",
+        )
 
 
 def _keys(state: State, request: ComputationRequest) -> tuple[str, tuple[bytes, ...]]:

@@ -293,8 +293,17 @@ def test_predictions_of_a_revoked_request_are_not_exported(trained: Trained, tmp
 
 
 def test_predictions_of_something_else_are_refused(trained: Trained, tmp_path: Path) -> None:
-    said = bad("model", "predictions", trained.digest, "--out", tmp_path / "x", "-s", trained.town.bank)
-    assert "no request of bank begins with" in said
+    plan = trained.town.folder / "unfinished.toml"
+    plan.write_text(USE.format(computation="vertical.fedcvt.predict", model=trained.digest[:10], more=""))
+    wanted = {
+        trained.digest: "is of vertical.fedcvt.train, which leaves nothing about single people",
+        trained.use("fill"): "is of vertical.fedcvt.fill, which leaves nothing about single people",
+        trained.town.approved(plan): "has no finished run",
+        "f" * 64: "no request of bank begins with",
+    }
+    for digest, said in wanted.items():
+        assert said in bad("model", "predictions", digest, "--out", tmp_path / "x", "-s", trained.town.bank)
+    assert not (tmp_path / "x").exists()
 
 
 def test_a_vote_leaves_nothing_about_people_with_labels(trained: Trained, tmp_path: Path) -> None:
