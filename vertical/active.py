@@ -263,8 +263,8 @@ def _curve(trained: Trained) -> Json:
 def _check_labels(data: PartyData) -> None:
     if data.labels is None or len(data.classes) < 2:
         raise DataMissingError(
-            f"the active party's block has labels of {len(data.classes)} classes, at least 2 are needed",
-            remedy="name the label's column when adding the block",
+            f"different labels in the active party's block: {len(data.classes)}, at least 2 are needed",
+            remedy="name the label's column, one with two different values or more",
         )
 
 

@@ -57,8 +57,8 @@ def check_no_label_among(columns: Mapping[str, object], codes: NDArray[np.int64]
 def _check_classes(classes: tuple[object, ...], labelled: int) -> None:
     if len(classes) < 2:
         raise BlockError(
-            f"labels of {len(classes)} classes, at least 2 are needed",
-            remedy="if one class is called -1, say missing_label=None",
+            f"different labels: {len(classes)}, at least 2 are needed",
+            remedy="give a label with two different values or more; if one class is called -1, say missing_label=None",
         )
     if any(isinstance(label, float | np.floating) and not float(label).is_integer() for label in classes):
         raise BlockError(

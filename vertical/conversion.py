@@ -29,6 +29,17 @@ class Frame(Protocol):
         """The column of that name."""
 
 
+_WORDS: Mapping[type[Column], str] = {
+    NumericColumn: "numbers",
+    DateColumn: "dates",
+    CategoricalColumn: "texts",
+}
+_CONVERSIONS: Mapping[type[Column], str] = {
+    NumericColumn: "to_numeric(column, errors='coerce')",
+    DateColumn: "to_datetime(column, errors='coerce')",
+    CategoricalColumn: "Series(column).astype(str)",
+}
+"""What makes a column one of that kind; unreadable cells become missing."""
 Kinds: TypeAlias = Mapping[str, type[Column]]
 TableLike: TypeAlias = Frame | Mapping[str, ArrayLike] | ArrayLike
 
@@ -66,7 +77,10 @@ def _of_kind(column: Column, kind: type[Column] | None) -> Column:
         if kind is DateColumn:
             return DateColumn(name=column.name, values=column.values)
         return CategoricalColumn(name=column.name, codes=np.full(len(column.values), -1, np.int32), levels=())
-    raise BlockError(f"column {column.name!r}: expected a {kind.__name__}, came a {type(column).__name__}")
+    raise BlockError(
+        f"column {column.name!r}: expected {_WORDS[kind]}, as when the model was trained, came {_WORDS[type(column)]}",
+        remedy=f"convert it first, as by pandas.{_CONVERSIONS[kind]}",
+    )
 
 
 def to_column(name: str, values: object) -> Column:

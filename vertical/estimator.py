@@ -59,8 +59,12 @@ class FedCVT:
     """A FedCVT model of two tables: `fit`, then `predict`, `predict_proba`, `report`."""
 
     def __init__(self, config: FedCVTConfig | None = None, *, seed: int = 0) -> None:
-        """`seed` decides everything random. The bounds of `config` (`max_...`) follow from the tables instead."""
+        """`seed` decides everything random. The bounds of `config` (`max_...`) follow from the tables instead.
+
+        Raises ConfigError for a setting that no candidate of the search would use.
+        """
         self.config = FedCVTConfig() if config is None else config
+        self.config.check_effect()
         self.seed = seed
         self._trained: Trained | None = None
 
@@ -152,8 +156,8 @@ class FedCVT:
         (here, there), kinds = self.parts, self._fitted().kinds
         if active is not None and passive is not None:
             check_same_people(columns_of(active), columns_of(passive), self._fitted().on)
-        own = None if active is None else here.known(_table(active, kinds[ACTIVE]))
-        shown = None if passive is None else there.show_all(_table(passive, kinds[PASSIVE]))
+        own = None if active is None else here.known(_table(active, kinds, ACTIVE))
+        shown = None if passive is None else there.show_all(_table(passive, kinds, PASSIVE))
         if own is not None and shown is not None and own.rows != len(shown):
             raise BlockError(f"{own.rows} rows of the active party, {len(shown)} of the passive one")
         return here.predict(own, None if shown is None else here.told(shown, "passive views"))
@@ -164,13 +168,16 @@ def _without(table: Mapping[str, object], names: tuple[str, ...]) -> dict[str, o
     return {name: column for name, column in table.items() if name not in names}
 
 
-def _table(given: TableLike, kinds: Kinds) -> Table:
-    """The columns that the model was trained on, in its order; BlockError naming those that are missing."""
-    columns = columns_of(given)
-    missing = [name for name in kinds if name not in columns]
+def _table(given: TableLike, kinds: Mapping[str, Kinds], role: str) -> Table:
+    """The columns that the role's part was trained on, in its order; BlockError naming those that are missing."""
+    columns, wanted = columns_of(given), kinds[role]
+    missing = [name for name in wanted if name not in columns]
     if missing:
-        raise BlockError(f"columns missing: {', '.join(missing)}")
-    return to_table({name: columns[name] for name in kinds}, kinds)
+        raise BlockError(
+            f"columns missing in the {role} table: {', '.join(missing)}",
+            remedy=f"give all columns that it had in fit; an array with {len(wanted)} columns if it was one",
+        )
+    return to_table({name: columns[name] for name in wanted}, wanted)
 
 
 def _bounded(config: FedCVTConfig, data: Mapping[str, PartyData]) -> FedCVTConfig:

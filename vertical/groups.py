@@ -107,8 +107,10 @@ def check_overlap(groups: Groups, config: FedCVTConfig) -> None:
     if len(groups.aligned_train) < config.minimum_overlap:
         raise OverlapError(
             f"overlap {len(groups.aligned_train)}, FedCVT needs at least {config.minimum_overlap} people to train on"
-            f" ({groups.common} people are common, {groups.split_differs} of them in differing splits)",
-            remedy="check that both blocks hold the same kind of subject key, or ask with a smaller minimum_overlap",
+            f" ({groups.common} people are common: {len(groups.aligned_test)} for the test, {groups.split_differs} in"
+            " differing splits)",
+            remedy="check that both blocks hold the same kind of subject key, leave fewer people to the test, or ask"
+            " with a smaller minimum_overlap",
         )
 
 

@@ -35,8 +35,8 @@ def keys_of_rows(
     """Made-up keys of both tables' rows by role, equal for the same person and no others.
 
     `on` names columns of both that identify people, or `aligned` has the common people's rows. ConfigError for
-    neither or both, and for rows that aren't there or come twice; BlockError for a table without such a column, and for
-    columns of two kinds, whose values are never equal.
+    neither or both, and for rows that aren't there or come twice; BlockError for a table without such a column, for
+    columns of two kinds, whose values are never equal, and for a table with several rows of one person.
     """
     names = key_columns(on)
     if bool(names) == (aligned is not None):
@@ -48,6 +48,8 @@ def keys_of_rows(
         return _keys_by_rows(tables, aligned)
     cells = {role: _cells(table, names, role) for role, table in tables.items()}
     _check_kinds(cells[ACTIVE], cells[PASSIVE], names)
+    for role, rows in cells.items():
+        _check_different(rows, role, names)
     known: dict[tuple[Cell, ...], int] = {}
     return {role: _keys_by_value(rows, role, known) for role, rows in cells.items()}
 
@@ -95,6 +97,17 @@ def _cells(table: Mapping[str, object], names: Sequence[str], role: str) -> list
         if name not in table:
             raise BlockError(f"the {role} table has no column {name!r}", remedy=f"it has {', '.join(table)}")
     return list(zip(*(np.asarray(table[name]).tolist() for name in names), strict=True))
+
+
+def _check_different(rows: Sequence[tuple[Cell, ...]], role: str, names: Sequence[str]) -> None:
+    """BlockError when several rows of a table are one person's."""
+    usable = [cells for cells in rows if not any(map(is_missing, cells))]
+    repeated = len(usable) - len(set(usable))
+    if repeated:
+        raise BlockError(
+            f"{repeated} of {len(rows)} rows of the {role} table repeat the {', '.join(names)} of another row",
+            remedy=f"keep one row per person, as by table.drop_duplicates({list(names)!r})",
+        )
 
 
 def _keys_by_value(
@@ -159,6 +172,11 @@ def _row_numbers(given: ArrayLike, rows: int) -> Rows:
         if array.shape != (rows,):
             raise ConfigError(f"test: expected {rows} truth values, came shape {array.shape}")
         return np.flatnonzero(array).astype(np.int64)
+    if array.size and array.dtype.kind not in "iuf":
+        raise ConfigError(
+            "test: expected row numbers or truth values of the active table",
+            remedy="for the people with some keys: table[column].isin(keys)",
+        )
     numbers = array.astype(np.int64)
     if len(numbers) and not 0 <= numbers.min() <= numbers.max() < rows:
         raise ConfigError(f"test: rows must be in 0..{rows - 1}")

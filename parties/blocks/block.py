@@ -25,6 +25,7 @@ from parties.blocks.schema import SMALLEST_GROUP, BlockSchema, public_column, pu
 from protocols.errors import BlockError
 from vertical.table import Split, Table
 
+_NAMED = 20  # columns of a file whose names are told when another one was meant
 UNUSABLE_SHARE = 0.05
 """Of a file's rows: when more have a key that doesn't fit the rule, the rule is wrong rather than the rows."""
 BLOCK_NAME = r"[a-z0-9][a-z0-9_-]{0,63}"
@@ -203,7 +204,8 @@ def _feature_names(source: pa.Table, spec: BlockSpec) -> list[str]:
     named = (*spec.key_columns, spec.label, spec.split, *spec.kinds)
     for name in named:
         if name and name not in source.column_names:
-            raise BlockError(f"the file has no column {name!r}", remedy="check the names that were given")
+            there = ", ".join(source.column_names[:_NAMED]) + ", ..." * (len(source.column_names) > _NAMED)
+            raise BlockError(f"block {spec.name}: the file has no column {name!r}", remedy=f"it has {there}")
     special = {*spec.key_columns, spec.label, spec.split}
     features = [name for name in source.column_names if name not in special]
     if not features:

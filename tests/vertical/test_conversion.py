@@ -56,7 +56,9 @@ def test_a_column_without_a_value_is_what_it_must_be():
         {"since": [None, None], "job": [None, None]}, {"since": DateColumn, "job": CategoricalColumn}
     )
     assert [type(column) for column in table.columns] == [DateColumn, CategoricalColumn]
-    with pytest.raises(BlockError, match="'since': expected a DateColumn, came a NumericColumn"):
+    with pytest.raises(
+        BlockError, match="'since': expected dates, as when the model was trained, came numbers"
+    ):
         to_table({"since": [1.0]}, {"since": DateColumn})
 
 
@@ -87,7 +89,9 @@ def test_a_column_without_a_value_takes_the_kind_it_must_have():
     (column,) = to_table({"x": [None, np.nan]}, {"x": CategoricalColumn}).columns
     assert isinstance(column, CategoricalColumn)
     assert column.codes.tolist() == [-1, -1]
-    with pytest.raises(BlockError, match="column 'x': expected a CategoricalColumn, came a NumericColumn"):
+    with pytest.raises(
+        BlockError, match="column 'x': expected texts, as when the model was trained, came numbers"
+    ):
         to_table({"x": [None, 1.0]}, {"x": CategoricalColumn})
 
 

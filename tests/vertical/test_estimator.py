@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import doctest
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
 
 import vertical.estimator
-from protocols.errors import BlockError, ConfigError, OverlapError, SubjectKeyError
+from protocols.errors import BlockError, ConfigError, OverlapError
 from protocols.seeds import injected
 from tests.vertical.runs import SMALL, party
 from vertical import FedCVT
@@ -116,7 +117,7 @@ def test_labels_may_be_missing(missing):
 def test_minus_one_can_be_a_class():
     labels = np.where(LABELS[:40] == 1, 1, -1)
     assert fitted(labels=labels, missing_label=None).classes_ == (-1, 1)
-    with pytest.raises(BlockError, match="labels of 1 classes") as caught:
+    with pytest.raises(BlockError, match="different labels: 1,") as caught:
         fitted(labels=labels)
     assert "missing_label=None" in caught.value.remedy
 
@@ -134,6 +135,13 @@ def test_minus_one_can_be_a_class():
         ({"labels": LABELS[:39]}, BlockError, "40 rows of the active party, 39 labels"),
         ({"test": [40]}, ConfigError, "test: rows must be in 0..39"),
         ({"test": np.ones(3, bool)}, ConfigError, "expected 40 truth values"),
+        ({"test": ["C-1", "C-2"]}, ConfigError, "test: expected row numbers or truth values"),
+        ({"test": np.array(["2020-01-01"], "M8[D]")}, ConfigError, "test: expected row numbers"),
+        (
+            {"aligned": (range(20), range(20)), "test": range(20)},
+            OverlapError,
+            "20 people are common: 20 for the",
+        ),
         ({"active": ACTIVE[0]}, BlockError, "two dimensions"),
     ],
 )
@@ -209,8 +217,12 @@ def test_rows_of_a_prediction_must_be_the_same_people():
 def test_a_person_twice_in_one_table_is_refused():
     active, passive = frames()
     twice = active.assign(person=[0, 0, *range(2, 40)])
-    with pytest.raises(SubjectKeyError, match="1 of 40 rows repeat"):
+    with pytest.raises(BlockError, match="1 of 40 rows of the active table repeat the person of another"):
         FedCVT(SMALL).fit(twice, passive, LABELS[:40], on="person")
+    again = pd.concat([passive, passive[:3]])
+    with pytest.raises(BlockError, match="rows of the passive table repeat the person") as caught:
+        FedCVT(SMALL).fit(active, again, LABELS[:40], on="person")
+    assert "drop_duplicates(['person'])" in caught.value.remedy
 
 
 def test_a_row_without_a_key_is_nobody_of_the_other_table():
@@ -223,13 +235,23 @@ def test_a_row_without_a_key_is_nobody_of_the_other_table():
 
 def test_predictions_are_refused_for_tables_that_do_not_fit():
     model = fitted()
-    with pytest.raises(BlockError, match="columns missing: x2"):
+    with pytest.raises(BlockError, match="columns missing in the active table: x2"):
         model.predict(active=ACTIVE[:, :2])
+    with pytest.raises(BlockError, match="columns missing in the active table: x0"):
+        model.predict(active=pd.DataFrame({"y": [1.0]}))
     with pytest.raises(BlockError, match="3 rows of the active party, 2 of the passive one"):
         model.predict(active=ACTIVE[:3], passive=PASSIVE[:2])
-    with pytest.raises(BlockError, match="expected a NumericColumn, came a CategoricalColumn"):
+    with pytest.raises(BlockError, match="expected numbers, as when the model was trained, came texts"):
         model.predict(active=pd.DataFrame({"x0": ["a"], "x1": [1.0], "x2": [1.0]}))
     with pytest.raises(ConfigError, match="view of at least one party"):
         model.predict()
     with pytest.raises(ConfigError, match="isn't trained yet"):
         FedCVT().report  # noqa: B018  # the property is what is tested
+
+
+def test_a_setting_that_no_candidate_would_use_is_refused():
+    with pytest.raises(
+        ConfigError, match=r"dropout=0\.7 has no effect: each of the candidates linear, wide"
+    ) as caught:
+        FedCVT(replace(SMALL, candidates="linear,wide", folds=2, dropout=0.7))
+    assert "candidates='given'" in caught.value.remedy

@@ -142,7 +142,7 @@ def test_kinds_and_ignored_columns(tmp_path):
     [
         ("cust_id,a\n007,1.0\n012\n", {}, "line 3: 1 field, header has 2"),
         ("cust_id,a,a\n1,2,3\n", {}, "'a' occurs 2 times"),
-        ("cust_id,a\n1,2\n", {"label": "y"}, "no column 'y'"),
+        ("cust_id,a\n1,2\n", {"label": "y"}, ": the file has no column 'y'"),
         ("cust_id,a\n1,2\n", {"kinds": {"b": ColumnKind.NUMERIC}}, "no column 'b'"),
         ("cust_id,a\n", {}, "no rows"),
         ("cust_id,y\n1,2\n", {"label": "y"}, "no feature column"),
