@@ -10,7 +10,7 @@ from pathlib import Path
 
 from parties import catalog
 from parties.roles.score_plot import check_plot, write_plot
-from parties.roles.score_table import people_lines, score_table, scores_of
+from parties.roles.score_table import people_lines, score_table, scores_of, weight_lines
 from parties.roles.showing import MOCK_MARK, is_mock
 from protocols.errors import ConfigError
 from protocols.request import ComputationRequest
@@ -39,7 +39,7 @@ def _told(result: object, report: Mapping[str, object] | None, meanings: Mapping
         return json.dumps(result, indent=2, sort_keys=True).splitlines()
     table = score_table(report, meanings)
     return (
-        [*table, *people_lines(report)]
+        [*table, *weight_lines(report), *people_lines(report)]
         if table
         else json.dumps(report, indent=2, sort_keys=True).splitlines()
     )

@@ -39,9 +39,35 @@ def score_table(report: Mapping[str, object], meanings: Mapping[str, str]) -> li
         for shown in [{name: _shown(scores.get(name)) for name in _NUMBERS}]
     ]
     words = dict.fromkeys(word for method, views, _ in rows for word in (method, views))
+    words |= dict.fromkeys(printable(name, 40) for _, weights in _weights_of(report) for name in weights)
     explained = [f"    {word:<{width}}{meanings[word]}" for word in words if word in meanings]
     reasons = {_reason(scores.get(name)) for _, _, scores in rows for name in _NUMBERS} - {""}
     return [*lines, "", *explained, *(f"    {HIDDEN:<{width}}{reason}" for reason in sorted(reasons))]
+
+
+def weight_lines(report: Mapping[str, object]) -> list[str]:
+    """A line for each situation on how much each expert weighs in its prediction, the heaviest first; [] without."""
+    lines = []
+    for situation, weights in _weights_of(report):
+        shown = {name: _shown(weight) for name, weight in sorted(weights.items(), key=_heaviest_first)}
+        heavy = ", ".join(f"{printable(name, 40)} {told}" for name, told in shown.items() if told != "0.000")
+        lines.append(f"    {printable(situation, 40):<14}{heavy or NOTHING}")
+    return ["weights of the experts in the prediction, by views:", *lines] if lines else []
+
+
+def _weights_of(report: Mapping[str, object]) -> Iterator[tuple[str, Mapping[str, object]]]:
+    """Each situation of a pool of experts with their weights: fitted ones, or those stated in advance."""
+    for situation, told in _group(report.get("experts")).items():
+        found = _group(told)
+        weights = {
+            name: _group(scores).get("weight") for name, scores in _group(found.get("experts")).items()
+        }
+        if fitted_or_stated := weights or _group(_group(found.get("settings")).get("weights")):
+            yield situation, fitted_or_stated
+
+
+def _heaviest_first(named: tuple[str, object]) -> float:
+    return -named[1] if isinstance(named[1], int | float) else 0.0
 
 
 def people_lines(report: Mapping[str, object]) -> list[str]:

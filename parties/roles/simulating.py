@@ -13,7 +13,7 @@ from parties.blocks.schema import SMALLEST_GROUP
 from parties.computation import NO_DATA, Computation, Inputs, Parameters, Settings
 from parties.home.private_files import read_toml
 from parties.roles.progress_lines import printed_progress
-from parties.roles.score_table import people_lines, score_table
+from parties.roles.score_table import people_lines, score_table, weight_lines
 from protocols.errors import ConfigError, RequestError
 from protocols.masking import identities
 from protocols.program import Json, Observe, Outcome, Progress, simulate
@@ -129,7 +129,9 @@ class Simulated:
         report, meanings = self.reports["active"], catalog.CATALOG[self.computation].meanings
         table = score_table(report, meanings)
         lines = (
-            [*table, *people_lines(report)] if table else [json.dumps(self.reports, indent=2, sort_keys=True)]
+            [*table, *weight_lines(report), *people_lines(report)]
+            if table
+            else [json.dumps(self.reports, indent=2, sort_keys=True)]
         )
         return "\n".join(lines)
 

@@ -5,9 +5,11 @@ from dataclasses import replace
 import pytest
 
 from parties.catalog.fedcvt import TRAIN
-from parties.roles.score_table import people_lines, score_table
+from parties.roles.score_table import people_lines, score_table, weight_lines
 from protocols.disclosure import releasable
 from tests.vertical.runs import SMALL, run, two_parties
+from vertical.ensemble import expert_names
+from vertical.predict import Situation
 
 SCORES = {"auc": 0.91267, "accuracy": None, "people": 9768}
 
@@ -42,6 +44,7 @@ def test_hidden_numbers_are_shown_as_hidden_with_each_reason_once() -> None:
 def test_what_is_no_table_is_passed_over(methods: object) -> None:
     assert score_table({"methods": methods}, {}) == []
     assert people_lines({"groups": methods if not isinstance(methods, dict) else None}) == []
+    assert weight_lines({"experts": methods}) == []
 
 
 def test_texts_of_another_party_reach_a_terminal_printable() -> None:
@@ -49,10 +52,35 @@ def test_texts_of_another_party_reach_a_terminal_printable() -> None:
     report = {
         "methods": {hostile: {hostile: {"auc": {"suppressed": hostile, "reason": hostile}}}},
         "groups": {hostile: {"suppressed": hostile}},
+        "experts": {
+            hostile: {"experts": {hostile: {"weight": hostile}, "a": {"weight": {"suppressed": hostile}}}}
+        },
     }
-    lines = [*score_table(report, {}), *people_lines(report)]
+    lines = [*score_table(report, {}), *weight_lines(report), *people_lines(report)]
     assert all(line.isprintable() for line in lines)
     assert max(map(len, lines)) < 700
+
+
+def test_the_experts_of_each_situation_are_shown_by_their_weight() -> None:
+    experts = {"stack": {"weight": 0.25}, "joint": {"weight": 0.74}, "alone": {"weight": 1e-5}}
+    report = {
+        "methods": {"fedcvt": {"both": SCORES}},
+        "experts": {
+            "both": {"people": 40, "experts": experts},
+            "active_only": {"why": "nobody was held out", "settings": {"weights": {"a": 0.5, "b": 0.5}}},
+        },
+    }
+    assert [line.split(maxsplit=1) for line in weight_lines(report)[1:]] == [
+        ["both", "joint 0.740, stack 0.250"],
+        ["active_only", "a 0.500, b 0.500"],
+    ]
+    few = {"experts": {"both": {"people": 3, "classes": {"no": 3, "yes": 0}, "experts": experts}}}
+    line = weight_lines(releasable(few, 10))[1]
+    assert "hidden" in line
+    assert "0.74" not in line
+    assert any(
+        "the network on both" in line for line in score_table(report, {"joint": "the network on both views"})
+    )
 
 
 def test_every_method_and_situation_of_a_training_has_its_meaning() -> None:
@@ -60,6 +88,7 @@ def test_every_method_and_situation_of_a_training_has_its_meaning() -> None:
     methods = left.report["methods"]
     assert isinstance(methods, dict)
     words = {*methods, *(views for situations in methods.values() for views in situations)}
+    words |= {name for situation in Situation for name in expert_names(situation, components=True)}
     assert words == set(TRAIN.meanings)
     lines = people_lines(releasable(left.report, 10))
     assert lines[0] == "people: aligned_train 40, aligned_test 12, active_only 30, passive_only 26"

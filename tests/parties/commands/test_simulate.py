@@ -1,0 +1,26 @@
+"""`fedaccord simulate` as typed: what can't be written is said before anything is trained."""
+
+from pathlib import Path
+
+import pytest
+
+from parties.commands.simulate import simulate
+from protocols.errors import ConfigError
+
+
+@pytest.mark.parametrize("option", ["out", "plot"])
+@pytest.mark.parametrize("place", ["missing/scores.svg", "a-folder.svg"])
+def test_a_file_that_cannot_be_made_is_refused_before_any_file_is_read(
+    option: str, place: str, tmp_path: Path
+) -> None:
+    (tmp_path / "a-folder.svg").mkdir()
+    absent = tmp_path / "absent.csv"
+    with pytest.raises(ConfigError, match="can't be written"):
+        simulate(
+            active=absent,
+            passive=absent,
+            key="customer",
+            label="income",
+            out=tmp_path / place if option == "out" else None,
+            plot=tmp_path / place if option == "plot" else None,
+        )
