@@ -75,7 +75,7 @@ def objective(
 
     Rows without a true label (passive-only ones, and rows of the active party whose label is missing (ours))
     are the candidates of the vote; accepted ones train the joint head, from step `pseudo_from` on.
-    `temperatures` (3, 3), by situation and head, calibrate the vote; they change no gradient.
+    `temperatures` (3, 3), by situation and head, calibrate the vote and nothing else.
     Empty groups give the baselines: without alone rows f^AB is the aligned-only model; without aligned rows
     and fill f^A is the active party alone.
     """

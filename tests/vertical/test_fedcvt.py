@@ -1,4 +1,4 @@
-"""The objective: a slow oracle by groups, empty groups, pseudo labels (AC-08 to AC-10), a joint model (AC-16)."""
+"""The objective: a slow oracle by groups, empty groups, pseudo labels (AC-08 to AC-10); AC-16 is in test_oracle."""
 
 from __future__ import annotations
 
@@ -393,73 +393,6 @@ def test_cosine_learning_rate_falls_from_full_to_almost_nothing() -> None:
     made = adamw(config, heads().parameters())
     take_step(made, config, 2)
     assert [group["lr"] for group in made.param_groups] == pytest.approx([0.05])
-
-
-# The joint model (AC-16): linear encoders, full overlap, only the joint head's loss
-
-
-def training(
-    order: Tensor, weight_decay: float = 0.0, split: bool = True
-) -> tuple[list[float], list[Tensor]]:
-    """5 steps of the aligned-only objective; the losses of the joint head and all weights.
-
-    split: each party steps its own weights and the passive one only gets the gradient of its views;
-    otherwise one graph and one optimiser over everything.
-    """
-    config = FedCVTConfig(
-        d=2, l1=0.0, l2=0.0, l3=0.0, l4=0.0, l5=0.0, weight_decay=weight_decay, schedule=Schedule.CONSTANT
-    )
-    generator = torch.Generator().manual_seed(3)
-    active, passive = (encoder.double() for encoder in two_encoders(config, generator))
-    made = Heads(config, 2, generator).double()
-    own, rest = [*active.parameters(), *made.parameters()], [*passive.parameters()]
-    steppers = [adamw(config, group) for group in ((own, rest) if split else ([*own, *rest],))]
-    bank, shop, y = (
-        random(64, 3, seed=7)[order],
-        random(64, 2, seed=8)[order],
-        (random(64, seed=9) > 0)[order].long(),
-    )
-    losses = []
-    for step in range(5):
-        sent = passive(shop)
-        received = sent
-        if split:
-            received = sent.detach()
-            received.unique.requires_grad_()
-            received.common.requires_grad_()
-        v = replace(
-            views(0, 0, 0), active_aligned=active(bank), passive_aligned=received, rows=torch.arange(64)
-        )
-        got = objective(config, made, v, memory(64), StepLabels(aligned=y, alone=y[:0]), step=step)
-        for stepper in steppers:
-            stepper.zero_grad()
-        got.total.backward()
-        if split:
-            torch.autograd.backward([sent.unique, sent.common], [received.unique.grad, received.common.grad])
-        for stepper in steppers:
-            stepper.step()
-        losses.append(got.terms["joint"])
-    return losses, [p.detach() for module in (active, passive, made) for p in module.parameters()]
-
-
-def test_split_training_equals_one_joint_model() -> None:
-    apart, together = training(torch.arange(64)), training(torch.arange(64), split=False)
-    assert apart[0] == pytest.approx(together[0], abs=1e-5)
-    for left, right in zip(apart[1], together[1], strict=True):
-        torch.testing.assert_close(left, right, atol=1e-5, rtol=0)
-
-
-def test_shuffling_both_inputs_together_changes_nothing() -> None:
-    same, shuffled = torch.arange(64), torch.randperm(64, generator=torch.Generator().manual_seed(1))
-    one, two = training(same), training(shuffled)
-    assert one[0] == pytest.approx(two[0], abs=1e-5)
-    for left, right in zip(one[1], two[1], strict=True):
-        torch.testing.assert_close(left, right, atol=1e-5, rtol=0)
-
-
-def test_weight_decay_shrinks_the_encoders() -> None:
-    norms = [sum(float(p.square().sum()) for p in training(torch.arange(64), wd)[1]) for wd in (0.0, 0.1)]
-    assert norms[1] < norms[0]
 
 
 def test_joint_logits_equal_one_joined_linear_model() -> None:

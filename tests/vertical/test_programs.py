@@ -246,6 +246,14 @@ def test_the_report_counts_and_scores_everything():
     json.dumps([left.report, right.report], allow_nan=False)
 
 
+@pytest.mark.parametrize("final_vote", [True, False])
+def test_ac_09_no_pseudo_label_passes(final_vote):
+    config = replace(SMALL, final_vote=final_vote, threshold_joint=1.0)
+    left, _ = run(*two_parties(passive_only=5), config)
+    assert left.report["pseudo_labels"] == {"people": 5, "accepted": 0}
+    assert all(np.isfinite(value).all() for value in left.artifacts.values())
+
+
 @pytest.mark.parametrize("passive_only", [4, 26])
 def test_without_the_final_vote_the_last_step_s_passive_only_people_are_counted_once(passive_only):
     config = replace(SMALL, final_vote=False, steps=6)  # three steps since the last refresh
