@@ -60,7 +60,7 @@ def explained(code: str, answer: Mapping[str, object]) -> str:
     if code == "alignments_used" and "used" in answer:
         text = f"{text}: used {answer['used']} of {answer['allowed']}"
     if code == "state" and answer.get("state"):
-        text = f"the request is {answer['state']} there, which doesn't allow that"
+        text = f"the request is {answer['state']} there, which doesn't allow that (see `fedaccord request status`)"
     return f"{text}: {answer['reason']}" if answer.get("reason") else text
 
 

@@ -63,7 +63,10 @@ def rehearse(
     """
     computation = catalog.find(request.computation, request.computation_version)
     cases = computation.mock_people(request.parameters, request.rows, request.minimum_overlap)
-    done = [_rehearse_case(request, computation, offers, people, observe, seed) for people in cases]
+    done = [
+        _rehearse_case(request, computation, offers, people, _numbered(observe, number, len(cases)), seed)
+        for number, people in enumerate(cases, 1)
+    ]
     fill = {line: max(case.fill[line] for case in done) for line in done[0].fill}
     _check_fill(fill, request, computation)
     return Rehearsal(
@@ -134,6 +137,13 @@ def _rehearse_case(
         messages=len(trace.lines),
         bytes=sum(line.nbytes for line in trace.lines),
     )
+
+
+def _numbered(observe: Observe, number: int, cases: int) -> Observe:
+    """Progress that says which rehearsal of several it is: a second one without a word looks like a fault."""
+    if cases == 1:
+        return observe
+    return lambda progress: observe(replace(progress, phase=f"{number} of {cases}: {progress.phase}"))
 
 
 def _only(role: str, request: ComputationRequest, observe: Observe) -> Observe:

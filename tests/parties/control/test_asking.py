@@ -39,7 +39,11 @@ def test_only_true_is_an_acceptance(answer: dict[str, object]) -> None:
 @pytest.mark.parametrize(
     ("code", "answer", "text"),
     [
-        ("state", {"state": "DONE"}, "the request is DONE there, which doesn't allow that"),
+        (
+            "state",
+            {"state": "DONE"},
+            "the request is DONE there, which doesn't allow that (see `fedaccord request status`)",
+        ),
         ("state", {}, EXPLANATIONS["state"]),
         ("not_approved", {"reason": "no"}, "the request isn't approved there: no"),
         ("unheard", {}, "refused (unheard)"),

@@ -88,8 +88,10 @@ def test_a_plan_that_gives_no_bounds_is_rehearsed_with_those_that_the_blocks_all
         "max_aligned_test": 30,
         "max_passive_only": 30,
     }
-    done = rehearse(request, OFFERS, lambda p: None)
+    told: list[Progress] = []
+    done = rehearse(request, OFFERS, told.append)
     assert all(share >= LEAST_FILL for share in done.fill.values())
+    assert {progress.phase.split(": ")[0] for progress in told} == {"1 of 2", "2 of 2"}
 
 
 @given(
