@@ -84,7 +84,8 @@ EXPLANATIONS = {
     "internal": "an internal error; the owner's log has the details",
     "interrupted": "its datasite stopped; once it serves again, the run can be started again",
     "link": "the connection between the parties failed; the run can be started again",
-    "model": "the trained model that the request names isn't there, is incomplete or was withdrawn",
+    "model": "the trained model that the request names isn't there, is incomplete or was withdrawn; one whose memory "
+    "was deleted predicts with only_common = true alone",
     "not_approved": "the request isn't approved there",
     "overlap": "fewer people are common than the request asks for, or none: compare key columns and "
     "key rules",
