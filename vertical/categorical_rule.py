@@ -1,7 +1,9 @@
 """How a categorical column becomes features, fitted on a party's own training rows. numpy only.
 
-A 0/1 feature for each level that training rows have, and one for missing where they had any. A level that they did not
-have gives zeros. A column that is constant on the training rows gives no feature.
+A 0/1 feature for each level that at least `LEAST_ROWS` training rows have, and one for missing where as many had none.
+Any other level gives zeros: what a single row says of a level is noise for others (a column of names or remarks would
+have a feature for each person), and a model's file needn't hold it. A column that is constant on the training rows
+gives no feature.
 """
 
 from __future__ import annotations
@@ -14,6 +16,9 @@ import numpy as np
 from protocols.errors import BlockError
 from vertical.numeric_rule import Floats
 from vertical.table import CategoricalColumn, Column
+
+LEAST_ROWS = 2
+"""Training rows that a level must have to get a feature."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,8 +56,7 @@ class CategoricalRule:
 
 def fit_categorical(column: CategoricalColumn) -> CategoricalRule:
     """The rule of a column that holds training rows only."""
-    codes = np.unique(column.codes)
-    if len(codes) == 1:
-        return CategoricalRule(name=column.name, levels=(), missing=False)
+    found, counts = np.unique(column.codes, return_counts=True)
+    codes = found[counts >= LEAST_ROWS] if len(found) > 1 else found[:0]
     levels = tuple(column.levels[code] for code in codes if code >= 0)
-    return CategoricalRule(name=column.name, levels=levels, missing=bool(codes[0] < 0))
+    return CategoricalRule(name=column.name, levels=levels, missing=bool((codes < 0).any()))

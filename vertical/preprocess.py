@@ -91,7 +91,9 @@ def fit(
         return Preprocessor((fit_pixels(training, image),))
     fitted = Preprocessor(tuple(_fit_column(column, scaling, cuts) for column in training.columns))
     if not fitted.features:
-        raise BlockError(f"every column is constant on the training rows: {', '.join(table.names)}")
+        raise BlockError(
+            f"every column is constant on the training rows, or of texts that one row has: {', '.join(table.names)}"
+        )
     return fitted
 
 

@@ -101,30 +101,45 @@ def test_constant_columns_give_nothing_but_a_constant_with_gaps_gives_its_gaps()
 
 
 def test_levels_missing_and_unseen() -> None:
-    table = Table((levels("job", [0, 2, -1, 1], "clerk", "smith", "baker"),))
-    fitted = fit(table, np.array([0, 1, 2]))  # smith occurs outside training only
+    table = Table((levels("job", [0, 2, -1, 1, 0, 2, -1, 1], "clerk", "smith", "baker"),))
+    fitted = fit(table, np.array([0, 1, 2, 4, 5, 6]))  # smith occurs outside training only
     assert fitted.features == ("job = clerk", "job = baker", "job missing")
-    assert fitted.transform(table).tolist() == [[1, 0, 0], [0, 1, 0], [0, 0, 1], [0, 0, 0]]
+    assert fitted.transform(table).tolist() == 2 * [[1, 0, 0], [0, 1, 0], [0, 0, 1], [0, 0, 0]]
+
+
+def test_what_a_single_training_row_has_gives_no_feature() -> None:
+    table = Table((levels("job", [0, 0, 1, 1, 2, -1], "clerk", "smith", "baker"),))
+    fitted = fit(table, every(table))
+    assert fitted.features == ("job = clerk", "job = smith")
+    assert fitted.transform(table).tolist() == 2 * [[1, 0]] + 2 * [[0, 1]] + 2 * [[0, 0]]
+    assert "baker" not in fitted.to_text()
+
+
+def test_a_column_of_remarks_gives_no_feature_and_is_no_table_alone() -> None:
+    remarks = levels("remark", [0, 1, 2, -1], "tall", "late", "kind")
+    assert fit(Table((numbers("age", 1.0, 2.0, 3.0, 3.0), remarks)), np.arange(4)).features == ("age",)
+    with pytest.raises(BlockError, match=r"texts that one row has: remark"):
+        fit(Table((remarks,)), np.arange(4))
 
 
 def test_missing_that_training_never_had_gives_zeros() -> None:
-    table = Table((levels("job", [0, 1, -1], "clerk", "smith"),))
-    assert fit(table, np.array([0, 1])).transform(table).tolist() == [[1, 0], [0, 1], [0, 0]]
+    table = Table((levels("job", [0, 1, 0, 1, -1], "clerk", "smith"),))
+    assert fit(table, np.arange(4)).transform(table).tolist() == 2 * [[1, 0], [0, 1]] + [[0, 0]]
 
 
 def test_levels_are_matched_by_name() -> None:
-    first = Table((levels("job", [0, 1], "clerk", "smith"),))
+    first = Table((levels("job", [0, 1, 0, 1], "clerk", "smith"),))
     later = Table((levels("job", [0, 1, 2], "smith", "baker", "clerk"),))
     assert fit(first, every(first)).transform(later).tolist() == [[0, 1], [0, 0], [1, 0]]
 
 
 def test_zero_rows_transform_to_zero_rows() -> None:
-    table = Table((numbers("age", 1.0, np.nan, 3.0), levels("job", [0, 1, -1], "a", "b")))
-    assert fit(table, every(table)).transform(table.take(np.arange(0))).shape == (0, 5)
+    table = Table((numbers("age", 1.0, np.nan, 3.0), levels("job", [0, 0, -1], "a", "b")))
+    assert fit(table, every(table)).transform(table.take(np.arange(0))).shape == (0, 3)
 
 
 def test_rules_survive_their_text_and_are_deterministic() -> None:
-    table = Table((numbers("age", 1.0, np.nan, 3.0), levels("job", [0, 1, -1], "a", "b")))
+    table = Table((numbers("age", 1.0, np.nan, 3.0), levels("job", [0, 0, -1], "a", "b")))
     for scaling in Scaling:
         fitted = fit(table, every(table), scaling)
         assert Preprocessor.from_text(fitted.to_text()) == fitted == fit(table, np.array([0, 1, 2]), scaling)
@@ -143,7 +158,7 @@ def test_refusals_name_columns() -> None:
         fitted.transform(Table((numbers("height", 1.0),)))
     with pytest.raises(BlockError, match=r"'age'.*now categorical"):
         fitted.transform(Table((levels("age", [0], "a"),)))
-    jobs = Table((levels("job", [0, 1], "a", "b"),))
+    jobs = Table((levels("job", [0, 1, 0, 1], "a", "b"),))
     with pytest.raises(BlockError, match=r"'job'.*now numeric"):
         fit(jobs, every(jobs)).transform(Table((numbers("job", 1.0),)))
 
