@@ -85,7 +85,7 @@ EXPLANATIONS = {
     "interrupted": "its datasite stopped; once it serves again, the run can be started again",
     "link": "the connection between the parties failed; the run can be started again",
     "model": "the trained model that the request names isn't there, is incomplete or was withdrawn; one whose memory "
-    "was deleted predicts with only_common = true alone",
+    "was deleted predicts for common people alone, when that is asked for",
     "not_approved": "the request isn't approved there",
     "overlap": "fewer people are common than the request asks for, or none: compare key columns and "
     "key rules",
