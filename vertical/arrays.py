@@ -44,9 +44,18 @@ def load_parameters(prefix: str, module: nn.Module, state: Arrays) -> None:
         stored = state.get(f"{prefix}.{name}")
         if stored is None or stored.shape != tuple(value.shape):
             came = "nothing" if stored is None else f"shape {stored.shape}"
-            raise ModelError(f"model part: expected {prefix}.{name} {tuple(value.shape)}, came {came}")
+            raise damaged(f"expected {prefix}.{name} {tuple(value.shape)}, came {came}")
+        if stored.dtype.kind != "f":
+            raise damaged(f"expected {prefix}.{name} of numbers, came {stored.dtype}")
         with torch.no_grad():
             value.copy_(torch.tensor(stored))
+
+
+def damaged(what: str) -> ModelError:
+    """The error for arrays of a stored model that aren't what was stored."""
+    return ModelError(
+        f"model part: {what}", remedy="restore what the training's run left from a backup, or train again"
+    )
 
 
 def pack_training(module: nn.Module, optimiser: torch.optim.Optimizer) -> dict[str, NDArray[np.generic]]:

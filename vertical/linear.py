@@ -53,9 +53,12 @@ class LinearModel:
 
     @classmethod
     def unpack(cls, prefix: str, state: Mapping[str, NDArray[np.generic]]) -> LinearModel:
-        """The model of `pack`."""
+        """The model of `pack`; ValueError for arrays that don't fit together."""
         names = ("centre", "weights", "bias")
-        return cls(**{name: state[f"{prefix}.{name}"].astype(np.float64) for name in names})
+        model = cls(**{name: state[f"{prefix}.{name}"].astype(np.float64) for name in names})
+        if model.weights.shape != (*model.centre.shape, *model.bias.shape):
+            raise ValueError("weights of other features or classes")
+        return model
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

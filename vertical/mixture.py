@@ -65,12 +65,19 @@ class Mixture:
 
     @classmethod
     def unpack(cls, prefix: str, state: Mapping[str, NDArray[np.generic]]) -> Mixture:
-        """The mixture of `pack`."""
-        return cls(
+        """The mixture of `pack`; ValueError for what can't be one."""
+        mixture = cls(
             names=tuple(json.loads(state[f"{prefix}.names"].tobytes().decode())),
             temperatures=state[f"{prefix}.temperatures"].astype(np.float64),
             weights=state[f"{prefix}.weights"].astype(np.float64),
         )
+        if not mixture.temperatures.shape == mixture.weights.shape == (len(mixture.names),):
+            raise ValueError("not one temperature and weight for each expert")
+        if not (np.all(mixture.temperatures > 0) and np.all(mixture.weights >= 0)):
+            raise ValueError("a temperature or a weight below 0")
+        if not np.isclose(mixture.weights.sum(), 1.0):
+            raise ValueError("the weights don't sum to 1")
+        return mixture
 
 
 def fixed_mixture(prior: Mapping[str, float]) -> Mixture:

@@ -39,18 +39,21 @@ from vertical.model_arrays import (
     OWN_NETWORK,
     TAG,
     TEMPERATURES,
+    check_finite,
     pack_memory,
     pack_texts,
     read_classes,
     read_config,
     read_linear,
     read_memory,
+    read_network,
     read_rules,
     read_temperatures,
     read_text,
     read_under,
+    tried,
 )
-from vertical.own_network import OwnNetwork, uses_own_network
+from vertical.own_network import OwnNetwork
 from vertical.predict import Predictor, Situation, situation_of
 from vertical.preprocess import Preprocessor
 from vertical.receiving import received
@@ -108,9 +111,18 @@ class PassivePart:
         encoder = view_encoder(config, config.passive_view, len(rules.features), torch.Generator())
         load_parameters(ENCODER, encoder, arrays)
         components = read_under(COMPONENTS, Components.unpack, arrays)
-        return cls(
+        part = cls(
             config=config, rules=rules, encoder=encoder, components=components, tag=read_text(arrays, TAG)
         )
+        tried(part._try)
+        return part
+
+    def _try(self) -> None:
+        """ValueError, or one of numpy or torch, unless made-up people can be shown."""
+        nobody = np.zeros((2, len(self.rules.features)), np.float32)
+        shown = self.encoder(torch.tensor(nobody)).joined(), self.components.transform(nobody)
+        self.components.padded(nobody, self.config.linear_views)
+        check_finite(*(to_array(torch.as_tensor(each)) for each in shown))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -214,24 +226,31 @@ class ActivePart:
         classes = read_classes(arrays)
         model = ActiveModel(Run(config, 0, bytes(32), silent), FEDCVT.name, len(rules.features), len(classes))
         load_parameters(FEDCVT.name, model, arrays)
-        return cls(
+        part = cls(
             config=config,
             rules=rules,
             model=model,
-            memory=read_memory(arrays),
+            memory=read_memory(config, arrays),
             temperatures=read_temperatures(arrays),
             linear=read_linear(config, arrays),
-            network=_read_network(config, len(rules.features), len(classes), arrays),
+            network=read_network(config, len(rules.features), len(classes), arrays),
             mixtures={name: read_under(MIXTURE + name, Mixture.unpack, arrays) for name in Situation},
             classes=classes,
             tag=read_text(arrays, TAG),
         )
+        tried(part._try)
+        return part
 
-
-def _read_network(config: FedCVTConfig, inputs: int, classes: int, arrays: Arrays) -> OwnNetwork | None:
-    """The active party's own network; None in a part whose run had no use for it."""
-    if not uses_own_network(config):
-        return None
-    network = OwnNetwork(config, inputs, classes, torch.Generator())
-    load_parameters(OWN_NETWORK, network, arrays)
-    return network
+    def _try(self) -> None:
+        """ValueError, or one of numpy or torch, unless made-up people can be predicted for in each situation."""
+        width, d = self.config.passive_view.width, self.config.d
+        nobody = torch.zeros(2, len(self.rules.features))
+        own = Known(self.model.encoder(nobody), nobody.numpy().astype(np.float64))
+        other = Known(Representation.split(torch.zeros(2, width), d), np.zeros((2, self.config.linear_views)))
+        filling = self.memory is not None
+        ensemble = self.ensemble(filling=filling)
+        for case in ((own, other), *(((own, None), (None, other)) if filling else ())):
+            logits = ensemble.expert_logits(*case)
+            check_finite(*logits.values())
+            if ensemble.log_probabilities(*case).shape != (2, len(self.classes)):
+                raise ValueError("predicts other classes")

@@ -17,6 +17,7 @@ from vertical.model import ActivePart, PassivePart
 from vertical.model_arrays import MEMORY, without_memory
 from vertical.predict import Situation
 from vertical.table import PartyData
+from vertical.use_fill import quality
 from vertical.views import Memory
 
 
@@ -150,6 +151,50 @@ def test_an_array_of_another_shape_is_refused(trained):
     arrays = {**trained[1].artifacts, name: np.zeros((1, 1), np.float32)}
     with pytest.raises(ModelError, match=r"expected fedcvt.encoder.unique.layers.0.weight \(3, 16\)"):
         PassivePart.unpack(arrays)
+
+
+def damages(array: np.ndarray) -> dict[str, np.ndarray]:
+    """What a disk, or a mistake, may have made of an array."""
+    whole = array if array.ndim else array.reshape(1)
+    return {
+        "cut short": whole[:-1],
+        "one number": np.array(1.0),
+        "one dimension more": array[None],
+        "twice as wide": array.astype(np.float64),
+        "no number": np.full(array.shape, np.nan, np.float32),
+        "below 0": -np.ones(array.shape, array.dtype if array.dtype.kind in "fi" else np.float32),
+        "far outside": np.full(array.shape, 10**9, np.int64),
+        "text": np.array("x"),
+        "bytes that are no text": np.frombuffer(b"\xff\xfe", np.uint8),
+    }
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("side", [0, 1])
+def test_a_damaged_part_is_refused_with_a_remedy_or_predicts(data, side):
+    """Whatever happened to one of its arrays: no error of numpy or torch, and nothing that is no number."""
+    outcomes = run(*data, replace(SMALL, folds=2, linear_views=2, steps=2))
+    kind, whole = (ActivePart, PassivePart)[side], dict(outcomes[side].artifacts)
+    passive = PassivePart.unpack(outcomes[1].artifacts)
+    errors = []
+    for name in kind.unpack(whole).pack():
+        for damage in damages(whole[name]).values():
+            try:
+                part = kind.unpack({**whole, name: damage})
+            except ModelError as error:
+                errors.append(error)
+                continue
+            if isinstance(part, PassivePart):
+                assert np.isfinite(part.show_all(data[1].table)).all()
+                continue
+            own = part.known(data[0].table).take(slice(5))
+            other = part.told(passive.show_all(data[1].table)[:5], "views")
+            for known in ((own, other), (own, None), (None, other)):
+                assert np.isfinite(part.predict(*known).probabilities).all()
+            part.predictor(filling=True).vote(None, other.view)
+            quality(part.memory, 1.0, 64)
+    assert len(errors) > 50
+    assert all(str(error).startswith("model part") and "train again" in error.remedy for error in errors)
 
 
 @pytest.mark.parametrize("shown", [np.zeros((2, 5), np.float32), np.full((2, 6), np.nan, np.float32)])
