@@ -34,7 +34,11 @@ def check_settings(
     for field in fields(settings):
         value = getattr(settings, field.name)
         if field.name not in choices and type(value) is not type(field.default):
-            raise ConfigError(f"{field.name}: expected {type(field.default).__name__}, came {value!r}")
+            whole = type(value) is int and type(field.default) is float
+            raise ConfigError(
+                f"{field.name}: expected {type(field.default).__name__}, came {value!r}",
+                remedy="with a point, such as 1.0" if whole else "",
+            )
     for name, (low, high) in ranges.items():
         value = getattr(settings, name)
         if not (math.isfinite(value) and low <= value <= high):

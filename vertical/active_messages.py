@@ -23,6 +23,7 @@ from vertical.messages import AloneViews, LinearViews, MemoryViews, Phase
 from vertical.predict import Predictor
 from vertical.receiving import expect_number, receive_alone, receive_rows, received
 from vertical.roles import PASSIVE
+from vertical.training import check_converges
 from vertical.views import Memory
 from vertical.vote import Vote
 
@@ -44,6 +45,9 @@ def exchange_step(phase: Phase, side: ActiveSide, step: int, memory: Memory) -> 
         )
     alone = received(message.alone, (len(message.alone), width), what).requires_grad_()
     result = side.differentiate(step, own, memory, aligned, alone)
+    check_converges(
+        side.name, result.total, *(each.grad for each in (aligned, alone) if each.grad is not None)
+    )
     yield Send(PASSIVE, phase.gradients(step, _gradient(aligned), _gradient(alone)))
     side.update(step)
     return result

@@ -14,7 +14,7 @@ from vertical.active_side import ActiveSide
 from vertical.arrays import Arrays, pack_training, restore_training
 from vertical.encoders import Representation
 from vertical.schedule import Training
-from vertical.training import tell_step
+from vertical.training import check_converges, tell_step
 from vertical.views import Memory
 from vertical.vote import Vote
 
@@ -65,6 +65,7 @@ def train(
         losses.append(float(result.total.detach()))
         vote = result.passive_vote
         tell_step(side.run.observe, training.title, step, training.stop, losses)
+    check_converges(training.title, *side.model.parameters())
     return Trained(side=side, losses=losses, vote=vote, memory=memory)
 
 

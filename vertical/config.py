@@ -118,8 +118,6 @@ class FedCVTConfig:
         needs_image = self.encoder == EncoderKind.CNN or not self.candidate_names
         if needs_image and images == [None, None]:
             raise ConfigError('encoder cnn needs image_active or image_passive, "HxW"; both are ""')
-        if not self.temperature > 0:
-            raise ConfigError(f"temperature must be above 0, came {self.temperature!r}")
         if self.minimum_overlap > self.max_aligned_train:
             raise ConfigError(
                 f"minimum_overlap {self.minimum_overlap} exceeds max_aligned_train {self.max_aligned_train}"
@@ -216,7 +214,7 @@ _RANGES: dict[str, tuple[float, float]] = {
     "dropout": (0.0, 0.95),
     "input_noise": (0.0, 10.0),
     "label_smoothing": (0.0, 0.5),
-    "temperature": (0.0, 1e6),
+    "temperature": (0.001, 1e6),
     "threshold_joint": (0.0, 1.0),
     "threshold_active": (0.0, 1.0),
     "threshold_passive": (0.0, 1.0),

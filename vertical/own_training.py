@@ -25,7 +25,7 @@ from vertical.own_network import OwnNetwork
 from vertical.predict import Situation
 from vertical.schedule import evaluation_points, final_training
 from vertical.search import Search
-from vertical.training import Features, Run, tell_step
+from vertical.training import Features, Run, check_converges, tell_step
 
 _NETWORK, _HELD_OUT, _STEPS = "own_network", "own_held_out", "own_steps"
 """Names of its arrays in a checkpoint."""
@@ -114,3 +114,4 @@ def _train(
         losses.append(float(loss.detach()))
         tell_step(run.observe, name, step, stop, losses)
         yield step + 1
+    check_converges(name, *network.parameters())

@@ -13,7 +13,7 @@ from vertical.passive_side import PassiveSide
 from vertical.receiving import expect_number, received
 from vertical.roles import ACTIVE
 from vertical.schedule import Training
-from vertical.training import Features, Run, tell_step
+from vertical.training import Features, Run, check_converges, tell_step
 
 
 def train(
@@ -37,12 +37,14 @@ def train(
         if training.is_refresh(step):
             yield Send(ACTIVE, side.memory(step))
         views, b = side.views(batch), batch.aligned
+        check_converges(training.title, views)
         yield Send(ACTIVE, training.phase.views(step, to_array(views[:b]), to_array(views[b:])))
         if step + 1 < stop:  # while the active party computes
             batch = side.batch(step + 1)
         gradients = yield from _receive_gradients(training, step, views, b)
         side.update(step, views, gradients)
         tell_step(run.observe, training.title, step, stop)
+    check_converges(training.title, *side.encoder.parameters())
     if training.is_refresh(stop):
         yield Send(ACTIVE, side.memory(stop))
     return side.encoder

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from protocols.errors import ConfigError
 from protocols.program import Observe, Progress
 from protocols.seeds import PrivateSeed, derive, public_order
 from vertical.choices import ViewShape
@@ -87,6 +88,15 @@ class Features:
     def keep(self, aligned: Rows, alone: Rows) -> Features:
         """The same with only these aligned and alone rows."""
         return replace(self, aligned=self.aligned[aligned], alone=self.alone[alone])
+
+
+def check_converges(title: str, *values: Tensor) -> None:
+    """ConfigError when one of a training's own values isn't finite: what comes after them tells nothing."""
+    if not all(bool(torch.isfinite(each).all()) for each in values):
+        raise ConfigError(
+            f"{title}: the training diverged, its numbers are not finite any more",
+            remedy="ask for a smaller learning_rate, weight_decay or weights l1 to l5",
+        )
 
 
 def tell_step(observe: Observe, phase: str, step: int, of: int, losses: Sequence[float] = ()) -> None:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from protocols.errors import ConfigError
 from protocols.program import Progress, silent
 from protocols.seeds import injected
 from tests.vertical.runs import PUBLIC_SEED, SMALL, run, two_parties
@@ -122,3 +123,13 @@ def test_a_run_keeps_it_only_where_something_reads_it():
     assert weighed.report["search"]["own_network"] in ("6 of 7 steps", "7 of 7 steps")
     for situation in ("both", "active_only"):
         assert "active_network" in weighed.report["experts"][situation]["experts"]
+
+
+def test_a_network_that_diverges_is_told_as_what_it_is():
+    rows, codes = torch.full((4, 1), 1e38), torch.tensor([0, 1, 0, 1])
+    features = Features(aligned=rows, alone=rows[:0], test=rows[:0], rules=None)
+    labels = Labels(aligned=codes, alone=codes[:0], test=codes[:0], classes=("no", "yes"))
+    wild = replace(SMALL, learning_rate=1.0, weight_decay=100.0, baselines=True)
+    search = Search.start(Run(wild, PUBLIC_SEED, injected(0, "active"), silent), features, labels, None)
+    with pytest.raises(ConfigError, match="active_alone: the training diverged"):
+        own_expert(search, Choice(0, 7), {})

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from protocols.disclosure import releasable
-from protocols.errors import DataMissingError, OverlapError, ProtocolError
+from protocols.errors import ConfigError, DataMissingError, OverlapError, ProtocolError
 from protocols.program import Checkpoint, Progress, Receive, Send, simulate
 from protocols.wire import encode
 from tests.vertical.runs import SMALL, keep_checkpoints, party, programs, run, two_parties, watch
@@ -298,6 +298,25 @@ def test_a_run_resumed_from_checkpoints_gives_the_same_bits(changes):
     for role, outcome in zip(("active", "passive"), again, strict=True):
         assert outcome.report == whole[role].report
         assert all(np.array_equal(outcome.artifacts[k], v) for k, v in whole[role].artifacts.items())
+
+
+WILD = replace(SMALL, learning_rate=1.0, weight_decay=100.0, schedule="constant", memory_every=1000)
+
+
+@pytest.mark.parametrize(
+    ("config", "name"),
+    [
+        (replace(WILD, steps=60), "fedcvt"),
+        (replace(WILD, steps=60, candidates="given,linear", folds=2), "search given 1"),
+        (replace(WILD, steps=1, baselines=True, baseline_steps=60), "aligned_only"),
+        *((replace(WILD, steps=steps), "fedcvt") for steps in range(18, 22)),
+    ],
+)
+def test_a_training_that_diverges_is_told_as_what_it_is(config, name):
+    """No fault of the peer's messages, and never a model of numbers that are none."""
+    with pytest.raises(ConfigError, match=f"{name}: the training diverged") as caught:
+        run(*two_parties(), config)
+    assert "smaller learning_rate" in caught.value.remedy
 
 
 def _corrupt(program, kind, change):
