@@ -12,7 +12,7 @@ from parties.roles.simulating import read_data, simulate_run
 from protocols.program import Outcome, Progress
 from protocols.records import utc_text
 from protocols.request import ComputationRequest
-from tests.full_path.lab import LONG, ROLES, SEED, SHORT, Lab, running_lab, specs
+from tests.full_path.lab import LONG, ROLES, SEARCHED, SEED, SHORT, Lab, running_lab, specs
 
 LIFE = timedelta(seconds=60)
 
@@ -54,6 +54,12 @@ def finished_twin(lab: Lab, finished: ComputationRequest) -> Mapping[str, Outcom
 def long_twin(lab: Lab) -> Mapping[str, Outcome]:
     """The outcomes of LONG without any interruption, by role: a request's nonce changes no number."""
     return twin(lab, lab.draft(LONG))
+
+
+@pytest.fixture(scope="package")
+def searched_twin(lab: Lab) -> Mapping[str, Outcome]:
+    """The outcomes of SEARCHED without any interruption, by role."""
+    return twin(lab, lab.draft(SEARCHED))
 
 
 def twin(lab: Lab, request: ComputationRequest) -> Mapping[str, Outcome]:

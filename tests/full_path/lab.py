@@ -76,6 +76,8 @@ SHORT: Mapping[str, str | int | float | bool] = {
 }
 LONG = {**SHORT, "folds": 0, "steps": 400, "checkpoint_every": 20}
 """Long enough to be caught in the middle, short enough to be waited for."""
+SEARCHED = {**LONG, "folds": 2, "early_stopping": True, "baselines": True, "baseline_steps": 20}
+"""The same with a search before it, in two trainings, and with experts that are trained while the retailer waits."""
 ENDLESS = {**SHORT, "folds": 0, "steps": 20_000, "checkpoint_every": 50}
 """Ended by the test in any case."""
 
@@ -229,11 +231,13 @@ class Lab:
         """How the request stands at a party, as its owner sees it."""
         return ask(self.states[name].folder, "status", digest=request_digest(request))
 
-    def at_step(self, request: ComputationRequest, step: int, *names: str) -> None:
-        """Returns when the training has come so far at these parties (by default at both)."""
+    def at_step(
+        self, request: ComputationRequest, step: int, *names: str, phases: tuple[str, ...] = ("fedcvt",)
+    ) -> None:
+        """Returns when the training has come so far at these parties (by default at both), in one of these phases."""
 
         def reached(view: Mapping[str, object]) -> bool:
-            return view.get("phase") == "fedcvt" and int(str(view["step"])) >= step
+            return str(view.get("phase")).startswith(phases) and int(str(view["step"])) >= step
 
         for name in names or PARTIES:
             view = until(

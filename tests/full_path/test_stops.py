@@ -16,7 +16,18 @@ from protocols.audit import AuditEvent
 from protocols.program import Outcome
 from protocols.request import ComputationRequest
 from protocols.request import digest as request_digest
-from tests.full_path.lab import BANK, ENDLESS, LONG, PARTIES, RETAILER, ROLES, Lab, gone, until
+from tests.full_path.lab import (
+    BANK,
+    ENDLESS,
+    LONG,
+    PARTIES,
+    RETAILER,
+    ROLES,
+    SEARCHED,
+    Lab,
+    gone,
+    until,
+)
 
 pytestmark = pytest.mark.syft
 
@@ -121,6 +132,31 @@ def test_a_killed_worker_costs_no_run_and_no_bit(lab: Lab, long_twin: Mapping[st
     assert (told["state"], told["reason"]) == ("FAILED", "peer_lost")
     assert RETAILER in str(told["note"])
     assert_taken_up(lab, request, long_twin)
+
+
+def test_a_search_killed_at_each_of_its_places_costs_no_bit(
+    lab: Lab, searched_twin: Mapping[str, Outcome]
+) -> None:
+    """In a training of the search, then while the bank trains its experts, then in the final training."""
+    request = lab.approved(SEARCHED)
+    lab.start(request)
+    for name, phases, step in (
+        (RETAILER, ("search given, fold 2",), 60),
+        (BANK, ("active_alone", "fedcvt"), 1),  # a quick machine may be beyond the experts
+        (RETAILER, ("fedcvt",), 60),
+    ):
+        lab.at_step(request, step, name, phases=phases)
+        os.kill(lab.worker(name, request), signal.SIGKILL)
+        assert {lab.ended(each, request)["state"] for each in PARTIES} == {"INTERRUPTED", "FAILED"}
+        lab.start(request)
+    lab.done(request)
+    for name in PARTIES:
+        starts = [
+            dict(entry.detail) for entry in lab.log_of(name, request) if entry.event is AuditEvent.STARTED
+        ]
+        assert [start["resumed"] for start in starts] == [False, True, True, True]
+        assert lab.view(name, request)["used"] == 1
+        lab.check_model(name, request, searched_twin)
 
 
 def test_AC17_a_killed_supervisor_leaves_an_interrupted_run_and_a_used_up_one_stays_so(
