@@ -41,6 +41,17 @@ def read_labels(
     return codes, classes
 
 
+def array_of(classes: tuple[object, ...]) -> NDArray[np.generic]:
+    """Labels (k,) as an array that holds each as it is: of its own type where they have one, else of objects."""
+    array: NDArray[np.generic] = np.array(classes)
+    if array.shape == (len(classes),) and array.tolist() == list(classes):
+        return array
+    objects = np.empty(len(classes), object)
+    for code, label in enumerate(classes):
+        objects[code] = label
+    return objects
+
+
 def check_no_label_among(columns: Mapping[str, object], codes: NDArray[np.int64]) -> None:
     """BlockError naming a feature column that says the same as the labels: the model would learn nothing but that."""
     known = codes >= 0

@@ -29,7 +29,7 @@ from numpy.typing import ArrayLike, NDArray
 from protocols.errors import BlockError, ConfigError
 from protocols.program import Json, Observe
 from protocols.seeds import injected
-from vertical.class_labels import check_no_label_among, read_labels
+from vertical.class_labels import array_of, check_no_label_among, read_labels
 from vertical.config import FedCVTConfig
 from vertical.conversion import Kinds, TableLike, columns_of, kinds_of, to_table
 from vertical.model import ActivePart, PassivePart, Prediction
@@ -65,7 +65,9 @@ class FedCVT:
         """
         self.config = FedCVTConfig() if config is None else config
         self.config.check_effect()
-        self.seed = seed
+        if isinstance(seed, bool) or not isinstance(seed, int | np.integer):
+            raise ConfigError(f"seed: expected a whole number, came {type(seed).__name__}")
+        self.seed = int(seed)  # numpy's integers would stand for other seeds
         self._trained: Trained | None = None
 
     def fit(
@@ -129,7 +131,7 @@ class FedCVT:
     ) -> NDArray[np.generic]:
         """The most probable label (m,) of each person; see `predict_proba`."""
         codes = self._predict(active, passive).probabilities.argmax(axis=1)
-        labels: NDArray[np.generic] = np.array(self.classes_)[codes]
+        labels: NDArray[np.generic] = array_of(self.classes_)[codes]
         return labels
 
     @property

@@ -177,6 +177,25 @@ def test_whole_floats_are_classes_and_a_column_that_almost_says_the_label_is_a_f
     assert model.classes_ == (0.0, 1.0)
 
 
+@pytest.mark.parametrize(
+    "kinds", [(0, 1), ("no", "yes"), (1, "yes"), ((1, 2), (3, 4)), (False, True), ("a\0", "b")], ids=str
+)
+def test_predicted_labels_are_the_very_ones_that_were_given(kinds):
+    labels = pd.Series([kinds[label] for label in LABELS[:40]], dtype=object)
+    predicted = fitted(labels=labels).predict(active=ACTIVE)
+    assert predicted.shape == (40,)
+    assert {*predicted.tolist()} <= {*kinds}
+    assert {type(label) for label in predicted.tolist()} <= {type(kind) for kind in kinds}
+
+
+def test_only_whole_numbers_are_seeds_and_equal_ones_are_the_same_seed():
+    again = FedCVT(SMALL, seed=np.int64(4)).fit(ACTIVE, PASSIVE, LABELS[:40], aligned=COMMON, test=TEST)
+    assert np.array_equal(fitted().predict_proba(active=ACTIVE), again.predict_proba(active=ACTIVE))
+    for seed in (1.0, "1", None, True):
+        with pytest.raises(ConfigError, match="seed: expected a whole number"):
+            FedCVT(SMALL, seed=seed)
+
+
 def test_people_may_be_identified_by_several_columns():
     active, passive = frames()
     both = [f.assign(first=f.person // 7, second=(f.person % 7).astype(str)) for f in (active, passive)]
