@@ -11,8 +11,9 @@ from protocols.request import ComputationRequest, blocks_of
 
 REVOKING = (
     "revoking takes one command, at any time and for good: no new start, a running run stops within a step at every "
-    "party, its checkpoints are deleted, a trained model is marked and no longer used, the analyst is told the reason "
-    "and the other parties see the mark; what was released before can't be called back"
+    "party, its checkpoints are deleted, a trained model is marked here and takes part in no use any more, and the "
+    "analyst is told the reason; another party isn't told of it once the training has ended and keeps its own part, so "
+    "tell its owner; what was released before can't be called back"
 )
 
 
