@@ -38,7 +38,13 @@ PlotOption = Annotated[
     Path | None,
     typer.Option(help="Draw the scores into this file: .svg, .png or .pdf; a rehearsal's is named MOCK-..."),
 ]
-WatchOption = Annotated[bool, typer.Option("--watch", help="Show progress until the run ends.")]
+WatchOption = Annotated[
+    bool,
+    typer.Option(
+        "--watch",
+        help="Show progress until the run ends; exit status 1 unless it is DONE at every party then.",
+    ),
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -119,6 +125,8 @@ def start(
 
     document, text = start_request(analyst(state), digest, watch=watch, tell=teller(as_json))
     show(document, as_json, text)
+    if watch:
+        _exit_unless_done(document)
 
 
 @request.command("status", epilog=example("fedaccord request status 3fa9c1 --watch --state analyst"))
@@ -130,6 +138,18 @@ def status(
 
     document, text = show_status(analyst(state), digest, watch=watch, tell=teller(as_json))
     show(document, as_json, text)
+    if watch:
+        _exit_unless_done(document)
+
+
+def _exit_unless_done(document: Mapping[str, object]) -> None:
+    """A script that waits for a run learns from the exit status how it ended."""
+    from parties.roles.standing import DONE
+
+    parties = document["parties"]
+    assert isinstance(parties, dict)
+    if any(party["state"] != DONE for party in parties.values()):
+        raise typer.Exit(1)
 
 
 @request.command("cancel", epilog=example("fedaccord request cancel 3fa9c1 --state analyst"))

@@ -2,13 +2,17 @@
 
 import json
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 
 from parties.home.state import open_state
-from tests.parties.commands.town import Town, bad, good, running_town
+from parties.roles import analyst, requesting
+from parties.syft_side.access import Datasite
+from protocols.request import ComputationRequest
+from tests.parties.commands.town import Town, bad, fedaccord, good, running_town
 
 
 @pytest.fixture(scope="module")
@@ -30,6 +34,26 @@ def test_running_cancelled_and_their_next_steps(town: Town) -> None:
     assert "bytes" not in json.dumps(facts)
     assert good("request", "cancel", digest, "-s", town.ana).out == "bank: CANCELLED\nshop: CANCELLED\n"
     assert town.states(digest) == {"bank": "CANCELLED", "shop": "CANCELLED"}
+
+
+def test_whoever_watches_a_run_fails_with_it(town: Town) -> None:
+    digest = town.approved()
+    really_follow = requesting.follow
+
+    def cancelled_meanwhile(
+        request: ComputationRequest, sites: Mapping[str, Datasite], tell: requesting.Tell
+    ) -> object:
+        analyst.cancel(request, sites)
+        return really_follow(request, sites, tell)
+
+    with patch.object(requesting, "follow", cancelled_meanwhile):
+        started = fedaccord("request", "start", digest, "--watch", "-s", town.ana)
+    assert (started.status, started.err) == (1, "")
+    assert "CANCELLED" in started.out
+    seen = fedaccord("request", "status", digest, "--watch", "--json", "-s", town.ana)
+    assert seen.status == 1
+    assert seen.document["digest"] == digest
+    good("request", "status", digest, "-s", town.ana)
 
 
 def test_an_interrupted_run_says_how_it_goes_on(town: Town) -> None:
