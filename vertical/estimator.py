@@ -20,8 +20,10 @@ True
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -32,6 +34,7 @@ from protocols.seeds import injected
 from vertical.class_labels import array_of, check_no_label_among, read_labels
 from vertical.config import FedCVTConfig
 from vertical.conversion import Kinds, TableLike, columns_of, kinds_of, to_table
+from vertical.fitted import Fitted
 from vertical.model import ActivePart, PassivePart, Prediction
 from vertical.one_process import train
 from vertical.roles import ACTIVE, PASSIVE
@@ -40,23 +43,8 @@ from vertical.slow_progress import slow_progress
 from vertical.table import PartyData, Table
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Trained:
-    """What a fit leaves: both parts, each table's kinds of columns, the report, and what class codes stand for.
-
-    `on` are the columns that identified people.
-    """
-
-    on: tuple[str, ...]
-    active: ActivePart
-    passive: PassivePart
-    kinds: Mapping[str, Kinds]
-    report: Mapping[str, Json]
-    classes: tuple[object, ...]
-
-
 class FedCVT:
-    """A FedCVT model of two tables: `fit`, then `predict`, `predict_proba`, `report`."""
+    """A FedCVT model of two tables: `fit`, then `predict`, `predict_proba`, `report`, `save`."""
 
     def __init__(self, config: FedCVTConfig | None = None, *, seed: int = 0) -> None:
         """`seed` decides everything random. The bounds of `config` (`max_...`) follow from the tables instead.
@@ -68,7 +56,7 @@ class FedCVT:
         if isinstance(seed, bool) or not isinstance(seed, int | np.integer):
             raise ConfigError(f"seed: expected a whole number, came {type(seed).__name__}")
         self.seed = int(seed)  # numpy's integers would stand for other seeds
-        self._trained: Trained | None = None
+        self._kept: Fitted | None = None
 
     def fit(
         self,
@@ -106,7 +94,9 @@ class FedCVT:
         seeds = {role: injected(self.seed, role) for role in data}
         told = slow_progress("FedCVT") if observe is None else observe
         outcomes = train(data, _bounded(self.config, data), self.seed, seeds, told)
-        self._trained = Trained(
+        self._kept = Fitted(
+            config=self.config,
+            seed=self.seed,
             on=key_columns(on),
             active=ActivePart.unpack(outcomes[ACTIVE].artifacts),
             passive=PassivePart.unpack(outcomes[PASSIVE].artifacts),
@@ -134,6 +124,24 @@ class FedCVT:
         labels: NDArray[np.generic] = array_of(self.classes_)[codes]
         return labels
 
+    def save(self, path: str | Path) -> None:
+        """Writes the fitted model into one file, whole or not at all: `FedCVT.load(path)` predicts the same bits.
+
+        Raises ConfigError before `fit`, and for labels that are neither texts nor numbers nor truth values.
+        """
+        target = Path(path)
+        partial = target.with_name(target.name + ".part")
+        partial.write_bytes(self._fitted().to_bytes())
+        os.replace(partial, target)
+
+    @classmethod
+    def load(cls, path: str | Path) -> FedCVT:
+        """The model in a file that `save` has written. Raises ModelError for another or a damaged one."""
+        found = Fitted.from_bytes(Path(path).read_bytes())
+        model = cls(found.config, seed=found.seed)
+        model._kept = found
+        return model
+
     @property
     def classes_(self) -> tuple[object, ...]:
         """The labels, in the order of the columns of `predict_proba`."""
@@ -149,10 +157,10 @@ class FedCVT:
         """Each party's part of the model."""
         return self._fitted().active, self._fitted().passive
 
-    def _fitted(self) -> Trained:
-        if self._trained is None:
+    def _fitted(self) -> Fitted:
+        if self._kept is None:
             raise ConfigError("the model isn't trained yet", remedy="call fit first")
-        return self._trained
+        return self._kept
 
     def _predict(self, active: TableLike | None, passive: TableLike | None) -> Prediction:
         (here, there), kinds = self.parts, self._fitted().kinds
