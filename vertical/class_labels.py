@@ -28,8 +28,14 @@ def read_labels(
             "labels is a text, expected one label for each row of the active table",
             remedy="labels=table['column'], and leave that column out of the features: table.drop(columns='column')",
         )
-    shape = np.shape(labels)
-    if len(shape) > 1:
+    try:
+        shape = np.shape(labels)
+    except ValueError:
+        raise BlockError(
+            "labels: their lengths differ, expected one label for each row",
+            remedy="give one value for each row that names its class",
+        ) from None
+    if len(shape) != 1:
         raise BlockError(
             f"labels: expected one dimension, came shape {shape}",
             remedy="labels of one column: table['column'], or array[:, 0]",
@@ -70,6 +76,11 @@ def _check_classes(classes: tuple[object, ...], labelled: int) -> None:
         raise BlockError(
             f"different labels: {len(classes)}, at least 2 are needed",
             remedy="give a label with two different values or more; if one class is called -1, say missing_label=None",
+        )
+    if len(set(map(str, classes))) < len(classes):
+        raise BlockError(
+            "two classes have the same name, of one kind each, such as the number 1 and the text '1'",
+            remedy="make all labels text: astype(str)",
         )
     if any(isinstance(label, float | np.floating) and not float(label).is_integer() for label in classes):
         raise BlockError(

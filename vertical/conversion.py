@@ -5,8 +5,11 @@ Nothing of pandas is imported: whatever has `columns` and gives a column by name
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, date, datetime
+from datetime import date, datetime
+from decimal import Decimal
 from types import MappingProxyType
 from typing import Protocol, TypeAlias, runtime_checkable
 
@@ -40,20 +43,36 @@ _CONVERSIONS: Mapping[type[Column], str] = {
     CategoricalColumn: "Series(column).astype(str)",
 }
 """What makes a column one of that kind; unreadable cells become missing."""
+_NUMBERS = (int, float, np.integer, np.floating, np.bool_, Decimal)
 Kinds: TypeAlias = Mapping[str, type[Column]]
 TableLike: TypeAlias = Frame | Mapping[str, ArrayLike] | ArrayLike
 
 
 def columns_of(table: TableLike) -> dict[str, object]:
-    """The columns by name; those of an array (rows, f) are called x0, x1, ... BlockError for any other shape."""
+    """The columns by name; those of an array (rows, f) are called x0, x1, ... BlockError for any other shape.
+
+    Names are read as text; BlockError for two that are the same then.
+    """
     if isinstance(table, Mapping):
-        return {str(name): table[name] for name in table}
+        return _named(table, table)
     if isinstance(table, Frame):
-        return {str(name): table[name] for name in table.columns}
-    array = np.asarray(table)
+        return _named(table, table.columns)
+    try:
+        array = np.asarray(table)
+    except ValueError:
+        raise BlockError(
+            "the rows of a table differ in length", remedy="give every row one value for each column"
+        ) from None
     if array.ndim != 2:
         raise BlockError(f"a table has two dimensions, came an array of shape {array.shape}")
     return {f"x{index}": array[:, index] for index in range(array.shape[1])}
+
+
+def _named(table: Frame | Mapping[str, ArrayLike], names: Iterable[object]) -> dict[str, object]:
+    texts = Counter(map(str, names))
+    if twice := [name for name, times in texts.items() if times > 1]:
+        raise BlockError(f"column names used twice: {', '.join(twice)}", remedy="rename the columns")
+    return {str(name): table[name] for name in names}  # type: ignore[index]  # a mapping's own names
 
 
 def to_table(columns: Mapping[str, object], kinds: Kinds = MappingProxyType({})) -> Table:
@@ -71,21 +90,32 @@ def kinds_of(table: Table) -> Kinds:
 
 
 def _of_kind(column: Column, kind: type[Column] | None) -> Column:
-    if kind is None or isinstance(column, kind):
+    if kind is None or type(column) is kind:
         return column
     if isinstance(column, NumericColumn) and np.isnan(column.values).all():
-        if kind is DateColumn:
-            return DateColumn(name=column.name, values=column.values)
+        if issubclass(kind, NumericColumn):
+            return kind(name=column.name, values=column.values)
         return CategoricalColumn(name=column.name, codes=np.full(len(column.values), -1, np.int32), levels=())
     raise BlockError(
         f"column {column.name!r}: expected {_WORDS[kind]}, as when the model was trained, came {_WORDS[type(column)]}",
-        remedy=f"convert it first, as by pandas.{_CONVERSIONS[kind]}",
+        remedy="give the numbers that it held in fit"  # pandas would make nanoseconds of dates
+        if isinstance(column, DateColumn) and kind is NumericColumn
+        else f"convert it first, as by pandas.{_CONVERSIONS[kind]}",
     )
 
 
 def to_column(name: str, values: object) -> Column:
-    """One column; a column of Python objects is numeric when all that isn't missing is a number."""
-    array = np.asarray(values)
+    """One column; a column of Python objects is numeric when all that isn't missing is a number.
+
+    BlockError for cells of which nothing can be learnt, such as lists or complex numbers.
+    """
+    try:
+        array = np.asarray(values)
+    except ValueError:
+        raise BlockError(
+            f"column {name!r}: its cells differ in length, expected one value each",
+            remedy="make a column of each of its parts, or leave it out",
+        ) from None
     if array.ndim != 1:
         raise BlockError(f"column {name!r}: expected one dimension, came shape {array.shape}")
     if str(getattr(values, "dtype", "")) == "category":
@@ -98,20 +128,49 @@ def to_column(name: str, values: object) -> Column:
         return NumericColumn(name=name, values=_days(array))
     cells = array.astype(object)
     present = [cell for cell in cells if not is_missing(cell)]
+    wrong = {
+        type(cell).__name__
+        for cell in present
+        if isinstance(cell, complex | np.complexfloating) or not _is_hashable(cell)
+    }
+    if wrong:
+        raise BlockError(
+            f"column {name!r} holds {' and '.join(sorted(wrong))}, expected numbers, dates or texts",
+            remedy="make a column of each of its parts, or leave it out",
+        )
     if present and all(isinstance(cell, date) for cell in present):
         days = [None if is_missing(cell) else _without_zone(cell) for cell in cells]
         return DateColumn.of(name, np.array(days, "datetime64[us]"))
-    if all(isinstance(cell, int | float | np.number | np.bool_) for cell in present):
+    if all(isinstance(cell, _NUMBERS) for cell in present):
         return NumericColumn(
-            name=name, values=np.array([np.nan if is_missing(c) else float(c) for c in cells], np.float64)
+            name=name, values=np.array([np.nan if is_missing(c) else _number(c) for c in cells], np.float64)
         )
     return _levels(name, cells)
+
+
+def _number(cell: float | Decimal) -> float:
+    """A number of any size as a float; infinity for a whole one that is larger than any."""
+    try:
+        return float(cell)
+    except OverflowError:
+        return math.inf if cell > 0 else -math.inf
+
+
+def _is_hashable(cell: object) -> bool:
+    """Whether a cell can be told from others: no list, dict or array."""
+    try:
+        hash(cell)
+    except TypeError:
+        return False
+    return True
 
 
 def is_missing(cell: object) -> bool:
     """Whether a cell is None, NaN, NaT or pandas' NA, which says of nothing, itself included, that it is equal."""
     if cell is None or type(cell).__name__ in ("NAType", "NaTType"):
         return True
+    if isinstance(cell, Decimal):
+        return cell.is_nan()
     return isinstance(cell, float | np.floating | np.datetime64 | np.timedelta64) and bool(cell != cell)
 
 
@@ -119,8 +178,14 @@ def to_codes(labels: ArrayLike, missing_label: object) -> tuple[NDArray[np.int64
     """Class codes (rows,), -1 where missing, and the labels that the codes stand for, in their own order.
 
     A label equal to `missing_label` is missing too. Labels that can't be compared are ordered by their text.
+    BlockError for labels that can't be told apart, such as lists.
     """
     cells = np.asarray(labels, object) if not isinstance(labels, Sequence) else np.array([*labels], object)
+    if wrong := {type(cell).__name__ for cell in cells if not is_missing(cell) and not _is_hashable(cell)}:
+        raise BlockError(
+            f"labels hold {' and '.join(sorted(wrong))}, expected texts, numbers or truth values",
+            remedy="give one value for each row that names its class",
+        )
     known = [cell for cell in cells if not _unlabelled(cell, missing_label)]
     try:
         classes = tuple(sorted(set(known)))
@@ -135,10 +200,10 @@ def _unlabelled(cell: object, missing_label: object) -> bool:
     return is_missing(cell) or (missing_label is not None and bool(cell == missing_label))
 
 
-def _without_zone(day: date) -> date:
-    """A date as it is; a time in UTC, if it says where it is."""
-    if isinstance(day, datetime) and day.tzinfo is not None:
-        return day.astimezone(UTC).replace(tzinfo=None)
+def _without_zone(day: date) -> date | np.datetime64:
+    """A date as it is; a time in UTC, if it says where it is, also beyond the years that Python's dates have."""
+    if isinstance(day, datetime) and (offset := day.utcoffset()) is not None:
+        return np.datetime64(day.replace(tzinfo=None), "us") - np.timedelta64(offset)
     return day
 
 

@@ -52,6 +52,11 @@ class FedCVT:
         Raises ConfigError for a setting that no candidate of the search would use.
         """
         self.config = FedCVTConfig() if config is None else config
+        if not isinstance(self.config, FedCVTConfig):
+            raise ConfigError(
+                f"config: expected a FedCVTConfig, came {type(config).__name__}",
+                remedy="FedCVT(FedCVTConfig(steps=200))",
+            )
         self.config.check_effect()
         if isinstance(seed, bool) or not isinstance(seed, int | np.integer):
             raise ConfigError(f"seed: expected a whole number, came {type(seed).__name__}")
@@ -81,14 +86,14 @@ class FedCVT:
         Raises ConfigError or BlockError for what can't be meant, OverlapError when too few people are common.
         """
         tables = {ACTIVE: columns_of(active), PASSIVE: columns_of(passive)}
+        features = {role: _without(table, key_columns(on)) for role, table in tables.items()}
+        typed = {role: _features(columns, role) for role, columns in features.items()}
         keys = keys_of_rows(tables, on, aligned)
         splits = splits_of_rows(keys, test)
         codes, classes = read_labels(labels, missing_label, len(keys[ACTIVE]))
-        features = {role: _without(table, key_columns(on)) for role, table in tables.items()}
         check_no_label_among(features[ACTIVE], codes)
         data = {
-            role: PartyData(keys=keys[role], table=to_table(columns), split=splits[role])
-            for role, columns in features.items()
+            role: PartyData(keys=keys[role], table=table, split=splits[role]) for role, table in typed.items()
         }
         data[ACTIVE] = replace(data[ACTIVE], labels=codes, classes=tuple(map(str, classes)))
         seeds = {role: injected(self.seed, role) for role in data}
@@ -176,6 +181,16 @@ class FedCVT:
 def _without(table: Mapping[str, object], names: tuple[str, ...]) -> dict[str, object]:
     """The columns but for these."""
     return {name: column for name, column in table.items() if name not in names}
+
+
+def _features(columns: Mapping[str, object], role: str) -> Table:
+    """A table to train on; BlockError for one without a column or a row."""
+    if not columns:
+        raise BlockError(f"the {role} table has no column of features", remedy="give one beside its keys")
+    table = to_table(columns)
+    if table.rows == 0:
+        raise BlockError(f"the {role} table has no row", remedy="give a table with people")
+    return table
 
 
 def _table(given: TableLike, kinds: Mapping[str, Kinds], role: str) -> Table:

@@ -92,7 +92,8 @@ def fit(
     fitted = Preprocessor(tuple(_fit_column(column, scaling, cuts) for column in training.columns))
     if not fitted.features:
         raise BlockError(
-            f"every column is constant on the training rows, or of texts that one row has: {', '.join(table.names)}"
+            f"every column is constant on the training rows, or of texts that one row has: {', '.join(table.names)}",
+            remedy="add a column in which people differ",
         )
     return fitted
 

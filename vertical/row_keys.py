@@ -4,29 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import date
+from decimal import Decimal
 from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from protocols.errors import BlockError, ConfigError
-from vertical.conversion import is_missing
+from vertical.conversion import is_missing, to_table
 from vertical.roles import ACTIVE, PASSIVE
 from vertical.table import Rows, Split
 
 Aligned: TypeAlias = tuple[ArrayLike, ArrayLike]
 """Row numbers in the active and in the passive table of the common people, in the same order."""
 
-On: TypeAlias = str | Sequence[str]
-"""The name of the column that identifies people, or of several that do so together."""
+On: TypeAlias = str | int | Sequence[object] | None
+"""The name of the column that identifies people, or of several that do so together; "" or None for none."""
 Cell: TypeAlias = object
 
 
 def key_columns(on: On) -> tuple[str, ...]:
     """The names of the columns that identify people; () for none."""
-    if isinstance(on, str):
-        return (on,) if on else ()
-    return tuple(map(str, on))
+    if on is None or on == "":
+        return ()
+    return (str(on),) if isinstance(on, str | int) else tuple(map(str, on))
 
 
 def keys_of_rows(
@@ -74,7 +75,13 @@ def _keys_by_rows(
     tables: Mapping[str, Mapping[str, object]], aligned: Aligned
 ) -> dict[str, tuple[bytes, ...]]:
     keys = {}
-    rows = {role: np.asarray(given, np.int64) for role, given in zip(tables, aligned, strict=True)}
+    try:
+        pair = tuple(zip(tables, aligned, strict=True))
+    except (TypeError, ValueError):
+        raise ConfigError(
+            "aligned: expected two lists of row numbers", remedy="aligned=(rows of active, rows of passive)"
+        ) from None
+    rows = {role: _aligned_rows(given, role) for role, given in pair}
     if len(rows[ACTIVE]) != len(rows[PASSIVE]):
         raise ConfigError(
             f"aligned: {len(rows[ACTIVE])} rows of one table, {len(rows[PASSIVE])} of the other"
@@ -85,10 +92,20 @@ def _keys_by_rows(
         if len(found) != len(rows[role]) or (len(found) and not 0 <= found[0] <= found[-1] < count):
             raise ConfigError(f"aligned: rows of the {role} table must be different and in 0..{count - 1}")
         names = [f"{role} {row}".encode() for row in range(count)]
-        for person, row in enumerate(rows[role].tolist()):
+        for person, row in enumerate(rows[role].astype(np.int64).tolist()):
             names[row] = b"common %d" % person
         keys[role] = tuple(names)
     return keys
+
+
+def _aligned_rows(given: ArrayLike, role: str) -> NDArray[np.float64]:
+    numbers = _whole_numbers(given)
+    if numbers is None:
+        raise ConfigError(
+            f"aligned: expected row numbers of the {role} table",
+            remedy="numpy.flatnonzero turns truth values of all rows into row numbers",
+        )
+    return numbers
 
 
 def _cells(table: Mapping[str, object], names: Sequence[str], role: str) -> list[tuple[Cell, ...]]:
@@ -96,6 +113,7 @@ def _cells(table: Mapping[str, object], names: Sequence[str], role: str) -> list
     for name in names:
         if name not in table:
             raise BlockError(f"the {role} table has no column {name!r}", remedy=f"it has {', '.join(table)}")
+    to_table({name: table[name] for name in names})  # refuses cells that are no values, such as lists
     return list(zip(*(np.asarray(table[name]).tolist() for name in names), strict=True))
 
 
@@ -143,7 +161,7 @@ def _kind(cell: Cell) -> str:
         return ""
     if isinstance(cell, str):
         return "text"
-    if isinstance(cell, int | float):
+    if isinstance(cell, int | float | Decimal):
         return "numbers"
     return "dates" if isinstance(cell, date) else type(cell).__name__
 
@@ -157,7 +175,7 @@ def splits_of_rows(keys: Mapping[str, tuple[bytes, ...]], test: ArrayLike) -> di
 
     `test` are row numbers, or truth values, of the active table; ConfigError for rows that aren't there.
     """
-    rows = _row_numbers(test, len(keys[ACTIVE]))
+    rows = _test_rows(test, len(keys[ACTIVE]))
     people = {keys[ACTIVE][row] for row in rows.tolist()}
     return {
         role: np.array([Split.TEST if key in people else Split.TRAIN for key in names], np.uint8)
@@ -165,19 +183,37 @@ def splits_of_rows(keys: Mapping[str, tuple[bytes, ...]], test: ArrayLike) -> di
     }
 
 
-def _row_numbers(given: ArrayLike, rows: int) -> Rows:
+def _test_rows(given: ArrayLike, rows: int) -> Rows:
     """Row numbers, from row numbers or from truth values (rows,)."""
-    array = np.asarray(given)
-    if array.dtype == np.bool_:
-        if array.shape != (rows,):
-            raise ConfigError(f"test: expected {rows} truth values, came shape {array.shape}")
-        return np.flatnonzero(array).astype(np.int64)
-    if array.size and array.dtype.kind not in "iuf":
+    truths = _array(given)
+    if truths is not None and truths.dtype == np.bool_:
+        if truths.shape != (rows,):
+            raise ConfigError(f"test: expected {rows} truth values, came shape {truths.shape}")
+        return np.flatnonzero(truths).astype(np.int64)
+    numbers = _whole_numbers(given)
+    if numbers is None:
         raise ConfigError(
             "test: expected row numbers or truth values of the active table",
             remedy="for the people with some keys: table[column].isin(keys)",
         )
-    numbers = array.astype(np.int64)
     if len(numbers) and not 0 <= numbers.min() <= numbers.max() < rows:
         raise ConfigError(f"test: rows must be in 0..{rows - 1}")
-    return numbers
+    return numbers.astype(np.int64)
+
+
+def _whole_numbers(given: ArrayLike) -> NDArray[np.float64] | None:
+    """Whole numbers (m,) of whatever type, infinity among them; None for anything else."""
+    array = _array(given)
+    if array is None or array.ndim != 1 or (array.size and array.dtype.kind not in "iuf"):
+        return None
+    numbers = array.astype(np.float64)
+    return numbers if np.array_equal(numbers, np.floor(numbers)) else None
+
+
+def _array(given: ArrayLike) -> NDArray[np.generic] | None:
+    """An array of the type that its values have, also where they come as objects; None for lists of several lengths."""
+    try:
+        array = np.asarray(given)
+        return np.array(array.tolist()) if array.dtype == np.object_ else array
+    except ValueError:
+        return None

@@ -51,8 +51,15 @@ class DateColumn(NumericColumn):
 
     @classmethod
     def of(cls, name: str, dates: NDArray[np.datetime64]) -> DateColumn:
-        """The column of dates or times of any unit, NaT where missing."""
-        microseconds = dates.astype("datetime64[us]").astype(np.int64)
+        """The column of dates or times of any unit, NaT where missing; BlockError for a year beyond 290,000."""
+        fine = dates.astype("datetime64[us]")
+        kept = np.isnat(dates) | (fine.astype("datetime64[D]") == dates.astype("datetime64[D]"))
+        if not kept.all():
+            raise BlockError(
+                f"column {name!r}: {np.count_nonzero(~kept)} dates are out of range",
+                remedy="mark dates beyond the year 290,000 as missing",
+            )
+        microseconds = fine.astype(np.int64)
         return cls(name=name, values=np.where(np.isnat(dates), np.nan, microseconds / MICROSECONDS_A_DAY))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from decimal import Decimal
 
 import numpy as np
 import pandas as pd
@@ -25,6 +26,9 @@ from vertical.table import CategoricalColumn, DateColumn, NumericColumn
         (pd.Series(pd.to_datetime(["1970-01-02 12:00", None])), [1.5, np.nan]),
         (pd.Series(pd.to_timedelta([6, None], unit="h")), [0.25, np.nan]),
         ([None, None], [np.nan, np.nan]),
+        ([Decimal("1.5"), None, Decimal("sNaN")], [1.5, np.nan, np.nan]),
+        ([10**400, -(10**400)], [np.inf, -np.inf]),
+        ([2**64, 2**63], [2**64, 2**63]),
     ],
 )
 def test_numbers_dates_and_truth_values_become_numbers(cells, values):
@@ -43,6 +47,9 @@ HERE = datetime.timezone(datetime.timedelta(hours=2))
         ([datetime.date(1970, 1, 3), None], [2, np.nan]),
         ([datetime.datetime(1970, 1, 2, 14, tzinfo=HERE), pd.NaT], [1.5, np.nan]),
         (pd.Series(pd.to_datetime(["1970-01-02 14:00", None])).dt.tz_localize(HERE), [1.5, np.nan]),
+        ([datetime.date(1, 1, 1), datetime.date(9999, 12, 31)], [-719162, 2932896]),
+        ([datetime.datetime(1, 1, 1, 0, tzinfo=HERE)], [-719162 - 2 / 24]),
+        (np.array(["-5230", "200370"], "datetime64[Y]"), [-18 * 146_097, 496 * 146_097]),
     ],
 )
 def test_dates_are_told_apart_from_other_numbers(cells, values):
@@ -60,6 +67,19 @@ def test_a_column_without_a_value_is_what_it_must_be():
         BlockError, match="'since': expected dates, as when the model was trained, came numbers"
     ):
         to_table({"since": [1.0]}, {"since": DateColumn})
+
+
+def test_dates_are_no_numbers_unless_none_is_there():
+    with pytest.raises(BlockError, match=r"'age': expected numbers, .* came dates") as caught:
+        to_table({"age": np.array(["2020-01-01"], "datetime64[D]")}, {"age": NumericColumn})
+    assert "give the numbers" in caught.value.remedy
+    (column,) = to_table({"age": [pd.NaT]}, {"age": NumericColumn}).columns
+    assert type(column) is NumericColumn
+
+
+def test_dates_too_far_away_to_count_their_time_are_refused():
+    with pytest.raises(BlockError, match="column 'since': 1 dates are out of range"):
+        to_column("since", np.array(["300000-01-01", "2000-01-01", "NaT"], "datetime64[D]"))
 
 
 def test_numbers_are_no_dates():
@@ -107,7 +127,9 @@ def test_tables_of_all_forms_have_named_columns():
         to_table({"a": np.zeros((2, 2))})
 
 
-@pytest.mark.parametrize("cell", [None, float("nan"), np.float32("nan"), pd.NA, pd.NaT, np.datetime64("NaT")])
+@pytest.mark.parametrize(
+    "cell", [None, float("nan"), np.float32("nan"), pd.NA, pd.NaT, np.datetime64("NaT"), Decimal("NaN")]
+)
 def test_what_is_missing(cell):
     assert is_missing(cell)
 

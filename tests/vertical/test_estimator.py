@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import doctest
 from dataclasses import replace
+from datetime import date
+from decimal import Decimal
 
 import numpy as np
 import pandas as pd
@@ -131,18 +133,54 @@ def test_minus_one_can_be_a_class():
         ({"aligned": (range(5), range(4))}, ConfigError, "5 rows of one table, 4 of the other"),
         ({"aligned": ([1, 1], [0, 1])}, ConfigError, "rows of the active table must be different"),
         ({"aligned": ([39, 40], [0, 1])}, ConfigError, r"active table must be different and in 0..39"),
+        ({"aligned": ([0, 1], [0.5, 1])}, ConfigError, "aligned: expected row numbers of the passive table"),
+        (
+            {"aligned": ([0, np.nan], [0, 1])},
+            ConfigError,
+            "aligned: expected row numbers of the active table",
+        ),
+        ({"aligned": ([2**70], [0])}, ConfigError, "aligned: expected row numbers of the active table"),
+        ({"aligned": (["a"], ["a"])}, ConfigError, "aligned: expected row numbers of the active table"),
+        ({"aligned": ([[0, 1]], [[0, 1]])}, ConfigError, "aligned: expected row numbers of the active"),
+        ({"aligned": ([[0], [0, 1]], [0, 1])}, ConfigError, "aligned: expected row numbers of the active"),
+        ({"aligned": (np.ones(40, bool),) * 2}, ConfigError, "aligned: expected row numbers of the active"),
+        ({"aligned": (3, 4)}, ConfigError, "aligned: expected row numbers of the active table"),
+        ({"aligned": np.arange(10)}, ConfigError, "aligned: expected two lists of row numbers"),
+        ({"aligned": 3}, ConfigError, "aligned: expected two lists of row numbers"),
+        ({"aligned": None, "on": None}, ConfigError, "either `on` or `aligned`"),
         ({"aligned": ([], [])}, OverlapError, "overlap 0, FedCVT needs at least 1"),
         ({"labels": LABELS[:39]}, BlockError, "40 rows of the active party, 39 labels"),
         ({"test": [40]}, ConfigError, "test: rows must be in 0..39"),
         ({"test": np.ones(3, bool)}, ConfigError, "expected 40 truth values"),
         ({"test": ["C-1", "C-2"]}, ConfigError, "test: expected row numbers or truth values"),
         ({"test": np.array(["2020-01-01"], "M8[D]")}, ConfigError, "test: expected row numbers"),
+        ({"test": [1.5]}, ConfigError, "test: expected row numbers"),
+        ({"test": [1, np.inf]}, ConfigError, "test: rows must be in 0..39"),
+        ({"test": [[1, 2]]}, ConfigError, "test: expected row numbers"),
+        ({"test": None}, ConfigError, "test: expected row numbers"),
+        ({"test": 3}, ConfigError, "test: expected row numbers"),
+        ({"test": [2**70]}, ConfigError, "test: expected row numbers"),
         (
             {"aligned": (range(20), range(20)), "test": range(20)},
             OverlapError,
             "20 people are common: 20 for the",
         ),
         ({"active": ACTIVE[0]}, BlockError, "two dimensions"),
+        ({"active": [[1, 2], [3]] * 20}, BlockError, "rows of a table differ in length"),
+        ({"active": ACTIVE[:, :0]}, BlockError, "the active table has no column of features"),
+        ({"passive": PASSIVE[:0]}, BlockError, "the passive table has no row"),
+        ({"active": {"a": range(40), "b": range(39)}}, BlockError, "columns differ in length"),
+        ({"active": {"a": range(40), "b": 1}}, BlockError, "column 'b': expected one dimension"),
+        ({"active": {1: range(40), "1": range(40)}}, BlockError, "column names used twice: 1"),
+        ({"active": pd.DataFrame(ACTIVE, columns=[*"aab"])}, BlockError, "column names used twice: a"),
+        ({"active": {"a": [[]] * 40}}, BlockError, "column 'a': expected one dimension"),
+        ({"active": {"a": [[1], [2, 3]] * 20}}, BlockError, "column 'a': its cells differ in length"),
+        ({"active": {"a": pd.Series([[1]] * 40)}}, BlockError, "column 'a' holds list, expected numbers"),
+        ({"active": ACTIVE + 0j}, BlockError, "column 'x0' holds complex, expected numbers"),
+        ({"labels": None}, BlockError, r"labels: expected one dimension, came shape \(\)"),
+        ({"labels": [[1], [1, 2]] * 20}, BlockError, "labels: their lengths differ"),
+        ({"labels": [{"a": 1}] * 40}, BlockError, "labels hold dict, expected texts"),
+        ({"labels": [1, "1"] * 20}, BlockError, "two classes have the same name"),
     ],
 )
 def test_what_cannot_be_meant_is_refused(changes, error, told):
@@ -178,7 +216,9 @@ def test_whole_floats_are_classes_and_a_column_that_almost_says_the_label_is_a_f
 
 
 @pytest.mark.parametrize(
-    "kinds", [(0, 1), ("no", "yes"), (1, "yes"), ((1, 2), (3, 4)), (False, True), ("a\0", "b")], ids=str
+    "kinds",
+    [(0, 1), ("no", "yes"), (1, "yes"), ((1, 2), (3, 4)), (False, True), ("a\0", "b"), (date(1, 1, 1), "x")],
+    ids=str,
 )
 def test_predicted_labels_are_the_very_ones_that_were_given(kinds):
     labels = pd.Series([kinds[label] for label in LABELS[:40]], dtype=object)
@@ -194,6 +234,25 @@ def test_only_whole_numbers_are_seeds_and_equal_ones_are_the_same_seed():
     for seed in (1.0, "1", None, True):
         with pytest.raises(ConfigError, match="seed: expected a whole number"):
             FedCVT(SMALL, seed=seed)
+
+
+def test_only_a_fedcvt_config_is_one():
+    with pytest.raises(ConfigError, match="config: expected a FedCVTConfig, came dict"):
+        FedCVT({"steps": 3})
+
+
+@pytest.mark.parametrize(
+    "as_given", [list, pd.Series, lambda rows: pd.Series(rows, dtype="Int64"), np.float64]
+)
+def test_row_numbers_may_be_of_any_type(as_given):
+    model = fitted(aligned=tuple(map(as_given, COMMON)), test=as_given(TEST))
+    assert model.report == fitted().report
+
+
+@pytest.mark.parametrize("dtype", [bool, object, "boolean"])
+def test_truth_values_of_the_test_may_be_of_any_type(dtype):
+    chosen = pd.Series(np.isin(np.arange(40), TEST)).astype(dtype)
+    assert fitted(test=chosen).report == fitted().report
 
 
 def test_people_may_be_identified_by_several_columns():
@@ -215,6 +274,11 @@ def test_keys_of_two_kinds_are_refused_and_none_is_shown():
     with pytest.raises(BlockError, match="holds numbers in the active table and text") as caught:
         FedCVT(SMALL).fit(active, text, LABELS[:40], on="person")
     assert "astype(str)" in caught.value.remedy
+    for person in ([[n] for n in range(40)], np.arange(40) + 0j):
+        with pytest.raises(BlockError, match=r"column 'person' holds (list|complex), expected numbers"):
+            FedCVT(SMALL).fit(active.assign(person=person), passive, LABELS[:40], on="person")
+    exact = passive.assign(person=[Decimal(int(n)) for n in passive.person])
+    assert FedCVT(SMALL).fit(active, exact, LABELS[:40], on="person", test=TEST).report
     gaps = active.assign(
         person=[None, *range(1, 40)]
     )  # numbers with a gap become floats, which are equal still
