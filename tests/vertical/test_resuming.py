@@ -123,7 +123,7 @@ def assert_same(found: Mapping[str, Outcome], whole: Mapping[str, Outcome], wher
 def places(events: list[str]) -> dict[int, str]:
     """Where to cut: at the first message of each kind and word of each phase, and at some events in between."""
     first = {name: at for at, name in reversed([*enumerate(events, 1)])}
-    return {at: events[at - 1] for at in sorted({*first.values(), *range(30, len(events), 40)})}
+    return {at: events[at - 1] for at in sorted({*first.values(), *range(30, len(events), 150)})}
 
 
 @pytest.mark.slow
