@@ -88,4 +88,5 @@ def test_the_table_names_every_choice_and_both_sides_of_a_refused_pair() -> None
 
 def test_the_table_in_the_docs_is_this_one() -> None:
     page = Path(__file__).parents[2] / "docs" / "horizontal.md"
-    assert table() in page.read_text(encoding="utf-8")
+    words, there = (" ".join(text.split()) for text in (table(), page.read_text(encoding="utf-8")))
+    assert words in there, "but for where lines are broken"

@@ -166,19 +166,36 @@ def test_bounds_cap_the_groups_in_the_common_order():
     assert len(left.artifacts["rows.active_only"]) == 30  # those cut off are not called active-only
 
 
-def test_what_leaves_holds_no_key_no_feature_and_no_label():
-    active, passive = two_parties()
+def leaving(active, passive):
+    """A run's outcomes, and all bytes that each party sends in it."""
     sent = {"active": b"", "passive": b""}
 
     def observe(sender, to, message):
         sent[sender] += encode(message)
 
-    left, right = run(active, passive, replace(SMALL, baselines=True), observe=observe)
-    for data, own in ((sent["active"], active), (sent["passive"], passive)):
+    return *run(active, passive, replace(SMALL, baselines=True), observe=observe), sent
+
+
+def cells_in(data, table):
+    """Where in the table a number stands whose float32 bytes are somewhere in the data."""
+    return {
+        (column.name, row)
+        for column in table.columns
+        for row, value in enumerate(column.values)
+        if np.float32(value).tobytes() in data
+    }
+
+
+def test_what_leaves_holds_no_key_no_feature_and_no_label():
+    active, passive = two_parties()
+    left, right, sent = leaving(active, passive)
+    *_, again = leaving(active, passive)
+    for role, own in (("active", active), ("passive", passive)):
+        data = sent[role]
         assert not any(key in data for key in own.keys)
-        for column in own.table.columns:
-            assert not any(value.tobytes() in data for value in column.values)
-            assert not any(np.float32(value).tobytes() in data for value in column.values)
+        assert not any(value.tobytes() in data for column in own.table.columns for value in column.values)
+        # blinded keys are new random bytes in each run: now and then four of them are those of some number
+        assert not cells_in(data, own.table) & cells_in(again[role], own.table)
     labels = active.labels[left.artifacts["rows.aligned_train"]]
     for form in (np.int64, np.int32, np.uint8, np.float32):
         assert labels.astype(form).tobytes() not in sent["active"]
