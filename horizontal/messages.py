@@ -7,6 +7,7 @@ receiver's to check, against its own model.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -32,15 +33,15 @@ def _check_task(kind: str, task: str) -> None:
         raise WireError(f"{kind}.task: expected one of {', '.join(Task)}")
 
 
-class Turn(Message):
+class Turn(Message, ABC):
     """A message of a round, or the answer to one: both have the same topic."""
 
     __slots__ = ()
 
     @property
+    @abstractmethod
     def topic(self) -> tuple[int, str]:
         """Its round, and what it is about."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -1,7 +1,6 @@
 """The command that runs the parties' programs in one process: two files with different features, or many clients."""
 
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -119,13 +118,10 @@ def simulate(
         "--rounds": rounds,
         "--table": table,
     }
-    _refuse(own if horizontal else theirs, horizontal)
-    for path in (out, plot):
-        _check_place(path)
-    if plot is not None:
-        from parties.roles.score_plot import check_plot
+    from parties.roles.reports import check_files
 
-        check_plot(plot)
+    _refuse(own if horizontal else theirs, horizontal)
+    check_files(out, plot)
     changes = tuple(change or ())
     if table:
         from parties.roles.simulating_clients import what_there_is
@@ -199,14 +195,6 @@ def _refuse(options: Mapping[str, object], horizontal: bool) -> None:
         remedy = "leave them out" if horizontal else "add --horizontal, or leave them out"
         kind = "not for --horizontal" if horizontal else "for --horizontal only"
         raise ConfigError(f"{', '.join(given)}: {kind}", remedy=remedy)
-
-
-def _check_place(path: Path | None) -> None:
-    """ConfigError, before hours of training, for a file that can't be made where it is asked for."""
-    if path is not None and (path.is_dir() or not os.access(path if path.exists() else path.parent, os.W_OK)):
-        raise ConfigError(
-            f"{path} can't be written", remedy="name a file in a folder that exists and is yours"
-        )
 
 
 def _show(document: Mapping[str, object], text: str, as_json: bool, out: Path | None) -> None:

@@ -5,6 +5,7 @@ for a result, wherever it is copied to.
 """
 
 import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -50,8 +51,16 @@ def check_files(out: Path | None, plot: Path | None) -> None:
     if plot is not None:
         check_plot(plot)
     for path in (out, plot):
-        if path is not None and not path.absolute().parent.is_dir():
-            raise ConfigError(f"folder {path.parent} does not exist", remedy="make it, or name another file")
+        if path is not None:
+            _check_place(path)
+
+
+def _check_place(path: Path) -> None:
+    folder = path.absolute().parent
+    if not folder.is_dir():
+        raise ConfigError(f"folder {path.parent} does not exist", remedy="make it, or name another file")
+    if path.is_dir() or not os.access(path if path.exists() else folder, os.W_OK):
+        raise ConfigError(f"{path} can't be written", remedy="name a file in a folder that is yours")
 
 
 def write_files(document: Mapping[str, object], out: Path | None, plot: Path | None) -> tuple[Path, ...]:
